@@ -83,8 +83,8 @@ pub struct Head {
     pub pinned: bool,
     /// Counts its changes, from 1.
     pub version: u32,
-    /// xxh3 of tier, session, about and text: equal keys are the same memory told again.
-    pub content_key: u64,
+    /// xxh3 of the text: with tier, session and about it tells whether the same was told again.
+    pub text_key: u64,
 }
 
 /// What a memory says, and what the caller hung on it.
@@ -99,21 +99,8 @@ pub struct Content {
 }
 
 impl Head {
-    /// The key under which the same text, told again in the same place, is found.
-    pub fn content_key(tier: Tier, session: Option<&str>, about: Option<&str>, text: &str) -> u64 {
-        let mut hasher = xxhash_rust::xxh3::Xxh3::new();
-        hasher.update(&[tier as u8]);
-        for name in [session, about] {
-            match name {
-                None => hasher.update(&[0]),
-                Some(name) => {
-                    hasher.update(&[1]);
-                    hasher.update(&(name.len() as u64).to_le_bytes());
-                    hasher.update(name.as_bytes());
-                }
-            }
-        }
-        hasher.update(text.as_bytes());
-        hasher.digest()
+    /// The key of a text.
+    pub fn text_key(text: &str) -> u64 {
+        xxhash_rust::xxh3::xxh3_64(text.as_bytes())
     }
 }

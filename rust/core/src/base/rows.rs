@@ -22,7 +22,7 @@ impl RowSet {
     /// Every row below `rows`.
     pub fn full(rows: usize) -> Self {
         let mut words = vec![u64::MAX; rows.div_ceil(64)];
-        if rows % 64 != 0
+        if !rows.is_multiple_of(64)
             && let Some(last) = words.last_mut()
         {
             *last = (1 << (rows % 64)) - 1;
