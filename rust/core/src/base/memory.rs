@@ -73,6 +73,8 @@ pub struct Head {
     pub last_used_at: Micros,
     /// How often it was used.
     pub use_count: u32,
+    /// How many of these uses came long enough after the one before: a burst counts once.
+    pub spaced_uses: u32,
     /// How often the same was said again.
     pub repeat_count: u32,
     /// Seconds until half of it is forgotten; infinity never decays.

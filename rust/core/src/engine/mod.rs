@@ -1,1 +1,155 @@
-//! Not built yet.
+//! F4: the engine: locks, batch operations, the plan of a search, maintenance.
+//!
+//! Owns the one living picture of a store: the columns and indexes in RAM, and the disk behind them.
+//!
+//! **Locks**, taken in this order and no other: the *gate* (one writer at a time in this process, and the pending
+//! uses of other threads behind it), the disk's own, the *picture* (readers share it, a writer has it alone for
+//! the moment in which committed changes are applied). Texts are fetched with no lock held.
+//!
+//! **Promises.** A change is on disk before it is in the picture, and in the picture before its call returns. A
+//! call that fails changes nothing. Every read goes through [`visibility`].
+
+mod input;
+mod maintain;
+mod picture;
+mod read;
+mod search;
+mod uses;
+pub mod visibility;
+mod write;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+pub use input::{NewMemory, Patch};
+pub use maintain::{Consolidation, Maintained, Moved};
+pub use read::{Item, Listing, Stats, TierCount};
+pub use search::{Hits, Query};
+pub use visibility::{MASK, Viewer};
+pub use write::{Added, Model};
+
+use crate::base::{Error, Micros, Result};
+use crate::disk::{Disk, DiskOptions};
+use crate::index::keywords::KeywordConfig;
+use crate::index::vectors::VectorConfig;
+use crate::rank::Laws;
+use picture::Picture;
+use uses::PendingUses;
+
+/// Everything an engine is told at its birth.
+#[derive(Debug, Clone)]
+pub struct EngineConfig {
+    /// The constants of the laws.
+    pub laws: Laws,
+    /// BM25's parameters.
+    pub keywords: KeywordConfig,
+    /// When a graph pays, and how it is built.
+    pub vectors: VectorConfig,
+    /// Candidates that each arm of a search gives at least, so that strength and importance have something to order.
+    pub candidates: usize,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self {
+            laws: Laws::default(),
+            keywords: KeywordConfig::default(),
+            vectors: VectorConfig::default(),
+            candidates: 64,
+        }
+    }
+}
+
+/// A store of memories, open for use by any number of threads.
+#[derive(Debug)]
+pub struct Engine {
+    config: EngineConfig,
+    disk: Disk,
+    picture: RwLock<Picture>,
+    /// Held by the one who writes.
+    gate: Mutex<()>,
+    uses: Mutex<PendingUses>,
+    closed: AtomicBool,
+}
+
+impl Engine {
+    /// Opens the store in a directory, making it when it is missing; `None` is a store in RAM.
+    pub fn open(directory: Option<&Path>, options: DiskOptions, config: EngineConfig) -> Result<Self> {
+        config.laws.check()?;
+        let disk = Disk::open(directory, options)?;
+        let mut picture = Picture::new(&config);
+        picture.load(&disk)?;
+        Ok(Self {
+            config,
+            disk,
+            picture: RwLock::new(picture),
+            gate: Mutex::new(()),
+            uses: Mutex::default(),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// The laws this engine goes by.
+    pub fn laws(&self) -> &Laws {
+        &self.config.laws
+    }
+
+    /// The disk behind the engine, for what needs no picture: history, SQL, backup.
+    pub fn disk(&self) -> Result<&Disk> {
+        self.check_open()?;
+        Ok(&self.disk)
+    }
+
+    /// Writes what is pending and lets go of the files. Closing twice is fine.
+    pub fn close(&self, now: Micros) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let _gate = self.gate.lock();
+        let flushed = if self.disk.is_writable() { self.flush_uses(now) } else { Ok(()) };
+        self.disk.close()?;
+        flushed
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Takes over what other handles and processes have committed. Cheap when nothing was; skipped while a writer of
+    /// this engine is at work, who does it himself.
+    fn catch_up(&self) -> Result<()> {
+        self.check_open()?;
+        match self.gate.try_lock() {
+            Some(_gate) => self.catch_up_behind_gate(),
+            None => Ok(()),
+        }
+    }
+
+    fn catch_up_behind_gate(&self) -> Result<()> {
+        let known = self.picture.read().commit();
+        if !self.disk.changed(known)? {
+            return Ok(());
+        }
+        let mut fresh = Vec::new();
+        let loaded = self.disk.load_since(known, &mut |row| {
+            fresh.push(row);
+            Ok(())
+        })?;
+        if loaded.reload {
+            let mut picture = Picture::new(&self.config);
+            picture.load(&self.disk)?;
+            *self.picture.write() = picture;
+            return Ok(());
+        }
+        let fresh: Vec<_> = fresh.into_iter().map(picture::Analyzed::new).collect::<Result<_>>()?;
+        let mut picture = self.picture.write();
+        for row in fresh {
+            picture.take(row)?;
+        }
+        picture.set_commit(loaded.commit);
+        drop(picture);
+        self.picture.write().load_model(&self.disk)
+    }
+}

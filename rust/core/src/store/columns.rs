@@ -28,6 +28,7 @@ pub struct Columns {
     created_at: Vec<Micros>,
     last_used_at: Vec<Micros>,
     use_count: Vec<u32>,
+    spaced_uses: Vec<u32>,
     repeat_count: Vec<u32>,
     half_life: Vec<f32>,
     expires_at: Vec<Micros>,
@@ -85,6 +86,7 @@ impl Columns {
             created_at: Vec::new(),
             last_used_at: Vec::new(),
             use_count: Vec::new(),
+            spaced_uses: Vec::new(),
             repeat_count: Vec::new(),
             half_life: Vec::new(),
             expires_at: Vec::new(),
@@ -207,6 +209,7 @@ impl Columns {
         self.created_at[place] = head.created_at;
         self.last_used_at[place] = head.last_used_at;
         self.use_count[place] = head.use_count;
+        self.spaced_uses[place] = head.spaced_uses;
         self.repeat_count[place] = head.repeat_count;
         self.half_life[place] = head.half_life;
         self.expires_at[place] = head.expires_at.unwrap_or(NEVER);
@@ -223,12 +226,13 @@ impl Columns {
         }
     }
 
-    /// Notes a use: the three fields that reinforcement changes.
-    pub fn touch(&mut self, row: Row, last_used_at: Micros, use_count: u32, half_life: f32) {
+    /// Notes a use: the fields that reinforcement changes.
+    pub fn touch(&mut self, row: Row, head: &Head) {
         let place = row.index();
-        self.last_used_at[place] = last_used_at;
-        self.use_count[place] = use_count;
-        self.half_life[place] = half_life;
+        self.last_used_at[place] = head.last_used_at;
+        self.use_count[place] = head.use_count;
+        self.spaced_uses[place] = head.spaced_uses;
+        self.half_life[place] = head.half_life;
     }
 
     fn grow(&mut self, rows: usize) {
@@ -248,6 +252,7 @@ impl Columns {
         self.created_at.resize(rows, Micros(0));
         self.last_used_at.resize(rows, Micros(0));
         self.use_count.resize(rows, 0);
+        self.spaced_uses.resize(rows, 0);
         self.repeat_count.resize(rows, 0);
         self.half_life.resize(rows, f32::INFINITY);
         self.expires_at.resize(rows, NEVER);
@@ -358,6 +363,7 @@ impl Columns {
             created_at: self.created_at[place],
             last_used_at: self.last_used_at[place],
             use_count: self.use_count[place],
+            spaced_uses: self.spaced_uses[place],
             repeat_count: self.repeat_count[place],
             half_life: self.half_life[place],
             expires_at: Some(self.expires_at[place]).filter(|end| *end != NEVER),
@@ -410,6 +416,11 @@ impl Columns {
     /// How often the row was used.
     pub fn use_count(&self, row: Row) -> u32 {
         self.use_count[row.index()]
+    }
+
+    /// How many of its uses came long enough after the one before.
+    pub fn spaced_uses(&self, row: Row) -> u32 {
+        self.spaced_uses[row.index()]
     }
 
     /// How often the row was told again.
@@ -536,7 +547,7 @@ impl Columns {
 
     /// Bytes on the heap, near enough.
     pub fn heap_bytes(&self) -> usize {
-        let per_row = size_of::<MemoryId>() + 3 + 2 * 4 + 3 * 4 + 8 + 3 * 8 + 4 * 4 + 8;
+        let per_row = size_of::<MemoryId>() + 3 + 2 * 4 + 3 * 4 + 8 + 3 * 8 + 5 * 4 + 8;
         self.ids.capacity() * per_row
             + (self.by_id.capacity() + self.by_content.capacity()) * 5
             + [&self.session_names, &self.about_names, &self.tag_names]
@@ -572,6 +583,7 @@ mod tests {
             created_at: Micros(1),
             last_used_at: Micros(2),
             use_count: 3,
+            spaced_uses: 2,
             repeat_count: 4,
             half_life: 5.0,
             expires_at: Some(Micros(6)),

@@ -349,6 +349,7 @@ mod tests {
                 created_at: Micros(i64::from(number) * 1_000_000),
                 last_used_at: Micros(0),
                 use_count: number,
+                spaced_uses: 0,
                 repeat_count: 0,
                 half_life: 1.0,
                 expires_at: None,

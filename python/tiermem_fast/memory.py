@@ -1,0 +1,1120 @@
+"""The memory of one agent or tenant: :class:`TierMemory`.
+
+Owns the public face of the engine and what one call takes several of: embedding before adding, drafting a briefing.
+Calls the native module, which nobody else does but :mod:`.kernels`, and the policies below.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+import numpy as np
+
+from . import _core
+from .errors import InvalidInput, ModelMismatch, shown
+from .policy.relevance import calibrate, relevance_of
+from .results import AddedId, Hits
+from .times import TimeLike, optional_seconds, to_seconds
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import numpy.typing as npt
+
+    from .config import Config
+    from .embedding import Embedder
+    from .models import Briefing, BriefingItem, ConsolidationReport, Hit, MaintenanceReport, MemoryItem, Stats
+    from .policy.briefing import Candidate
+    from .policy.tokens import TokenCounter
+
+__all__ = ["Grant", "TierMemory"]
+
+CHUNK: Final = 4_096
+"""Memories that one ``add_many`` writes in one commit; longer input is cut, and what is in when a chunk fails stays."""
+
+_EXTERNAL = "external"
+"""The model of vectors that came without an embedder."""
+
+_TIMES = frozenset({"created_at", "last_used_at", "expires_at", "since", "until"})
+_OBJECTS = frozenset({"metadata", "private"})
+_FIELDS = frozenset(
+    {
+        "tier", "importance", "session", "about", "source", "trust", "tags", "labels", "private", "metadata",
+        "created_at", "expires_at", "half_life", "pinned", "derived_from", "idempotency_key",
+    }
+)  # fmt: skip
+_PATCHABLE = _FIELDS - {"created_at", "derived_from", "idempotency_key"}
+_SEARCHED_TIERS = ("semantic", "episodic", "procedural")
+
+Grant = Mapping[str, Any]
+"""What a reader may see beyond the public: ``{"labels": [...], "fields": [...]}``."""
+
+
+class TierMemory:
+    """A memory in four tiers, in this process.
+
+    Made by :meth:`open`. Any number of threads may use one; it is also a context manager that closes itself.
+
+    Examples
+    --------
+    >>> from tiermem_fast import TierMemory
+    >>> with TierMemory.open() as mem:
+    ...     id = mem.add("Replies to Director Li stay formal", tier="semantic", importance=0.85, about="Director Li")
+    ...     hits = mem.search("formal mail", k=5)
+    ...     hits.ids == [id], hits[0].text
+    (True, 'Replies to Director Li stay formal')
+    """
+
+    __slots__ = ("_config", "_embedder", "_engine", "_floor", "_path", "_read_only")
+
+    def __init__(
+        self,
+        engine: _core.Engine,
+        *,
+        path: str | None,
+        embedder: Embedder | None,
+        config: Config | None,
+        read_only: bool,
+    ) -> None:
+        self._engine = engine
+        self._path = path
+        self._embedder = embedder
+        self._config = config
+        self._read_only = read_only
+        self._floor: float | None = None
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        embedder: Any = None,
+        config: Config | Mapping[str, Any] | None = None,
+        durability: Literal["full", "normal", "memory"] | None = None,
+        read_only: bool = False,
+        allow_network: bool = False,
+        now: TimeLike = None,
+    ) -> Self:
+        """Open the store in a directory, making it when it is missing.
+
+        Parameters
+        ----------
+        path
+            The store's directory; ``None`` is a store in RAM that ends with this object.
+        embedder
+            Makes vectors of texts: anything :func:`tiermem_fast.as_embedder` takes, as a model of sentence-transformers,
+            a callable from a list of texts to an array, or ``"lexical"``. Without one, search goes by keywords.
+        config
+            What is turned away from the defaults: a :class:`tiermem_fast.Config` or a dict of its sections.
+        durability
+            ``"full"``: a call returns when its commit is synced. ``"normal"``: survives a kill, a power cut may lose the
+            last moments. ``"memory"``: nothing on disk.
+        read_only
+            Refuse every write.
+        allow_network
+            Open a store on a network file system although its locks may not hold.
+        now
+            The time of the call.
+
+        Raises
+        ------
+        ModelMismatch
+            If the vectors in the store are from another embedder.
+        StoreLocked, CorruptStore, NewerFormat
+            If the store cannot be had.
+        """
+        from_config = _config(config)
+        options = {} if from_config is None else from_config.flat()
+        if durability is not None:
+            options["durability"] = durability
+        chosen = None if embedder is None else _embedder(embedder)
+        directory = None if path is None or options.get("durability") == "memory" else os.fspath(path)
+        engine = _core.Engine.open(
+            directory, options, read_only=read_only, allow_network=allow_network, now=to_seconds(now, "now")
+        )
+        mem = cls(engine, path=directory, embedder=chosen, config=from_config, read_only=read_only)
+        if chosen is not None:
+            mem._refuse_other_model(chosen, now)
+        return mem
+
+    def _refuse_other_model(self, embedder: Embedder, now: TimeLike) -> None:
+        figures = self._engine.stats(to_seconds(now, "now"))
+        stored = figures["model_id"]
+        if stored is not None and stored != embedder.model_id:
+            self.close()
+            message = (
+                f"the store holds vectors of {stored!r} with {figures['dimension']} dimensions, the embedder is "
+                f"{embedder.model_id!r}; open it with the first, or without an embedder to search by keywords"
+            )
+            raise ModelMismatch(
+                message,
+                argument="embedder",
+                stored_model=stored,
+                stored_dimension=figures["dimension"],
+                given_model=embedder.model_id,
+            )
+
+    def close(self) -> None:
+        """Write what is pending and let go of the files. Closing twice is fine."""
+        self._engine.close(to_seconds(None, "now"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<TierMemory {'in RAM' if self._path is None else self._path}>"
+
+    @property
+    def path(self) -> str | None:
+        """The store's directory; ``None`` is in RAM."""
+        return self._path
+
+    # ------------------------------------------------------------------ writing
+
+    def add(
+        self,
+        text: str,
+        *,
+        tier: str = "semantic",
+        importance: float = 0.5,
+        session: str | None = None,
+        about: str | None = None,
+        source: str = "user",
+        trust: float = 1.0,
+        tags: Sequence[str] = (),
+        labels: Sequence[str] = (),
+        private: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        vector: npt.NDArray[np.float32] | None = None,
+        created_at: TimeLike = None,
+        expires_at: TimeLike = None,
+        half_life: float | None = None,
+        pinned: bool = False,
+        derived_from: Sequence[str] = (),
+        idempotency_key: str | None = None,
+        now: TimeLike = None,
+    ) -> AddedId:
+        """Add a memory, or reinforce the one that says the same in the same tier, session and subject.
+
+        Parameters
+        ----------
+        text
+            What it says; 64 KiB of UTF-8 at most.
+        tier
+            ``"working"``, ``"episodic"``, ``"semantic"`` or ``"procedural"``.
+        importance
+            0 (trivia) to 1 (vital); also decides how slowly it fades.
+        session
+            The session it was said in.
+        about
+            Whom or what it concerns; ``None`` is general.
+        source
+            ``"user"``, ``"assistant"``, ``"tool"``, ``"system"`` or ``"import"``.
+        trust
+            0 (hearsay) to 1 (certain).
+        tags
+            Free words to filter by.
+        labels
+            Privacy classes, as ``"health"``; the memory is hidden from readers without a grant for each.
+        private
+            Fields, as a phone number, that stay masked unless granted.
+        metadata
+            A JSON object to filter by.
+        vector
+            Its embedding, float32 ``(d,)``, in place of the embedder's.
+        created_at
+            When it was said; ``None`` is now.
+        expires_at
+            When it ends; ``None`` is never.
+        half_life
+            Seconds until half is forgotten; ``None`` follows tier and importance, infinity never decays.
+        pinned
+            Never decays, is never cleaned up.
+        derived_from
+            Ids of the memories it was made from.
+        idempotency_key
+            Makes a retry of the same call safe: the second one changes nothing and gives the first one's id.
+        now
+            The time of the call.
+
+        Returns
+        -------
+        AddedId
+            The id, with ``created``, ``reinforced`` and ``redactions``.
+
+        Raises
+        ------
+        InvalidInput
+            Naming the argument and the value; the store is unchanged.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> first = mem.add("Prefers tea", importance=0.7)
+        >>> again = mem.add("Prefers tea")
+        >>> first.created, again.reinforced, again == first
+        (True, True, True)
+        """
+        fields = {
+            "tier": tier,
+            "importance": importance,
+            "session": session,
+            "about": about,
+            "source": source,
+            "trust": trust,
+            "tags": tags,
+            "labels": labels,
+            "private": private,
+            "metadata": metadata,
+            "created_at": created_at,
+            "expires_at": expires_at,
+            "half_life": half_life,
+            "pinned": pinned,
+            "derived_from": derived_from,
+            "idempotency_key": idempotency_key,
+        }
+        moment = to_seconds(now, "now")
+        vectors = None if vector is None else _one_vector("vector", vector)[np.newaxis]
+        return self._add_chunk([text], _plain(fields), {}, vectors, moment)[0]
+
+    def add_many(
+        self,
+        items: Iterable[str | Mapping[str, Any] | MemoryItem],
+        *,
+        vectors: npt.NDArray[np.float32] | None = None,
+        now: TimeLike = None,
+        **defaults: Any,
+    ) -> list[AddedId]:
+        """Add many memories; each chunk of 4,096 is one commit, all of it or nothing.
+
+        Parameters
+        ----------
+        items
+            Texts, dicts of the arguments of :meth:`add`, or :class:`tiermem_fast.MemoryItem`.
+        vectors
+            Their embeddings, float32 ``(n, d)``, C-contiguous, in place of the embedder's.
+        now
+            The time of the call.
+        **defaults
+            Any argument of :meth:`add`, for all items that do not say otherwise.
+
+        Returns
+        -------
+        list of AddedId
+            In the order of the items.
+
+        Raises
+        ------
+        InvalidInput
+            Naming the item, the argument and the value. ``error.added`` has the ids of the chunks that were written
+            before; nothing of the chunk with the fault is.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> ids = mem.add_many(["Likes jazz", {"text": "Has a dog", "importance": 0.8}], about="Anna")
+        >>> [item.about for item in mem.list()], len(ids)
+        (['Anna', 'Anna'], 2)
+        """
+        moment = to_seconds(now, "now")
+        _refuse_unknown(defaults, _FIELDS)
+        shared = _plain(defaults)
+        texts, columns = _columns(items, shared)
+        if vectors is not None:
+            _check_matrix(vectors, len(texts))
+        added: list[AddedId] = []
+        for start in range(0, len(texts), CHUNK):
+            stop = min(start + CHUNK, len(texts))
+            part = {name: values[start:stop] for name, values in columns.items()}
+            try:
+                added += self._add_chunk(
+                    texts[start:stop], shared, part, None if vectors is None else vectors[start:stop], moment
+                )
+            except Exception as error:
+                error.added = list(added)  # type: ignore[attr-defined]  # says exactly which items are in
+                if start:
+                    error.add_note(f"the {start} items before items[{start}] are stored")
+                raise
+        return added
+
+    def _add_chunk(
+        self,
+        texts: list[str],
+        shared: dict[str, Any],
+        columns: dict[str, list[Any]],
+        vectors: npt.NDArray[np.float32] | None,
+        moment: float,
+    ) -> list[AddedId]:
+        model = None
+        if vectors is not None:
+            model = self._embedder.model_id if self._embedder is not None else _EXTERNAL
+        elif self._embedder is not None and texts:
+            _check_texts(texts)
+            vectors, model = self._embedder.embed(texts, kind="document"), self._embedder.model_id
+        ids, outcomes = self._engine.add(texts, shared, columns, vectors, model, moment)
+        return [
+            AddedId(id, created=outcome == 1, reinforced=outcome == 2)
+            for id, outcome in zip(ids, outcomes.tolist(), strict=True)
+        ]
+
+    def update(self, id: str, *, now: TimeLike = None, **fields: Any) -> None:
+        """Change fields of a memory. Its text stays; :meth:`supersede` says it anew.
+
+        Parameters
+        ----------
+        id
+            Which.
+        now
+            The time of the call.
+        **fields
+            Any of ``tier, importance, session, about, source, trust, tags, labels, private, metadata, expires_at,
+            half_life, pinned``.
+
+        Raises
+        ------
+        MemoryNotFound
+            If no living memory has the id.
+        InvalidInput
+            Naming the field and the value; the memory is unchanged.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> id = mem.add("Prefers tea")
+        >>> mem.update(id, importance=0.9, tags=["drinks"])
+        >>> mem.get(id).importance, mem.get(id).version
+        (0.9, 2)
+        """
+        if "text" in fields:
+            raise InvalidInput.of("text", "a text is not changed in place; supersede(id, text) keeps the old one readable")
+        _refuse_unknown(fields, _PATCHABLE)
+        self._engine.update(id, _plain(fields), to_seconds(now, "now"))
+
+    def supersede(
+        self, id: str, text: str, *, vector: npt.NDArray[np.float32] | None = None, now: TimeLike = None, **fields: Any
+    ) -> AddedId:
+        """Put a new memory in the place of an old one, which stays readable by its id.
+
+        Parameters
+        ----------
+        id
+            The old one.
+        text
+            What holds now.
+        vector
+            The new one's embedding, float32 ``(d,)``, in place of the embedder's.
+        now
+            The time of the call.
+        **fields
+            What else is different; the rest is as in the old one.
+
+        Returns
+        -------
+        AddedId
+            The new id.
+
+        Raises
+        ------
+        MemoryNotFound
+            If no living memory has the id.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> old = mem.add("Lives in Bonn", about="Anna")
+        >>> new = mem.supersede(old, "Lives in Oslo")
+        >>> mem.get(old).superseded_by == new, mem.search("where does Anna live").texts, mem.get(new).about
+        (True, ['Lives in Oslo'], 'Anna')
+        """
+        _refuse_unknown(fields, _PATCHABLE)
+        model = None
+        if vector is not None:
+            vector = _one_vector("vector", vector)
+            model = self._embedder.model_id if self._embedder is not None else _EXTERNAL
+        elif self._embedder is not None:
+            _check_texts([text])
+            vector, model = self._embedder.embed([text], kind="document")[0], self._embedder.model_id
+        new_id = self._engine.supersede(id, text, _plain(fields), vector, model, to_seconds(now, "now"))
+        return AddedId(new_id, created=True, reinforced=False)
+
+    def forget(self, ids: str | Iterable[str], *, now: TimeLike = None) -> None:
+        """Hide memories at once; :meth:`restore` brings them back.
+
+        Raises
+        ------
+        MemoryNotFound
+            If one of them does not live; then none is hidden.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> id = mem.add("Prefers tea")
+        >>> mem.forget([id]); mem.count()
+        0
+        >>> mem.restore([id]); mem.count()
+        1
+        """
+        self._engine.forget(_ids(ids), to_seconds(now, "now"))
+
+    def restore(self, ids: str | Iterable[str], *, now: TimeLike = None) -> None:
+        """Bring forgotten memories back; all of them or, on an error, none."""
+        self._engine.restore(_ids(ids), to_seconds(now, "now"))
+
+    def used(self, items: Any, *, now: TimeLike = None) -> None:
+        """Note that memories were used: cited, accepted, acted upon. Being returned is not use.
+
+        Parameters
+        ----------
+        items
+            A :class:`tiermem_fast.Briefing`, its items, hits, memories or ids.
+        now
+            The time of the use.
+
+        Raises
+        ------
+        MemoryNotFound
+            If one of them does not live; then none is reinforced.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> id = mem.add("Prefers tea", now=0.0)
+        >>> mem.used(mem.search("tea", now=86_400.0), now=86_400.0)
+        >>> mem.get(id).use_count
+        1
+        """
+        self._engine.used(_ids(items), to_seconds(now, "now"))
+
+    # ------------------------------------------------------------------ reading
+
+    def get(self, id: str, *, grant: Grant | None = None, now: TimeLike = None) -> MemoryItem:
+        """The memory with this id; one that was superseded or merged can be read too.
+
+        Raises
+        ------
+        MemoryNotFound
+            If there is none, or it is forgotten or expired.
+        AccessDenied
+            If it carries a label that was not granted.
+        """
+        from .models import MemoryItem
+
+        rows = self._engine.get([id], _grant(grant), to_seconds(now, "now"))
+        return MemoryItem.from_row(rows[0])
+
+    def search(
+        self,
+        query: str = "",
+        *,
+        k: int = 5,
+        tiers: str | Sequence[str] | None = None,
+        session: str | None = None,
+        about: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        must: str | Sequence[str] | None = None,
+        min_trust: float | None = None,
+        grant: Grant | None = None,
+        vector: npt.NDArray[np.float32] | None = None,
+        min_score: float | None = None,
+        now: TimeLike = None,
+    ) -> Hits:
+        """The k best memories that match at all.
+
+        Text searches by keywords and, with an embedder, by meaning; ``vector`` alone searches by meaning.
+
+        Parameters
+        ----------
+        query
+            The question.
+        k
+            Results at most, 1 to 10,000.
+        tiers
+            Only these tiers.
+        session
+            Only this session.
+        about
+            What is about this subject or about nobody in particular.
+        where
+            Conditions that all hold: ``{"project": "q3"}`` on metadata, by dotted path, or on a field (``tier, session,
+            about, tags, labels, source, trust, importance, created_at, last_used_at, expires_at, use_count, pinned``;
+            ``since`` and ``until`` bound ``created_at``). A value may be a list (any of), or a dict of ``eq, ne, in,
+            not_in, exists, gt, gte, lt, lte``.
+        must
+            Words that occur in each result.
+        min_trust
+            Least trust.
+        grant
+            What the reader may see beyond the public: ``{"labels": [...], "fields": [...]}``.
+        vector
+            The question's embedding, float32 ``(d,)``, in place of the embedder's.
+        min_score
+            Least score.
+        now
+            The time of the question: strength is computed for it.
+
+        Returns
+        -------
+        Hits
+            Best first.
+
+        Raises
+        ------
+        InvalidInput
+            Naming the argument and the value.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> _ = mem.add_many([{"text": "季度报告用蓝色模板", "metadata": {"project": "q3"}}, "喝茶不喝咖啡"])
+        >>> mem.search("报告 模板", where={"project": "q3"}).texts
+        ['季度报告用蓝色模板']
+        """
+        moment = to_seconds(now, "now")
+        model = None
+        if vector is not None:
+            vector = _one_vector("vector", vector)
+            model = self._embedder.model_id if self._embedder is not None else _EXTERNAL
+        elif self._embedder is not None and isinstance(query, str) and query.strip():
+            _check_texts([query], "query")
+            vector, model = self._embedder.embed([query], kind="query")[0], self._embedder.model_id
+        filters = _filters(tiers=tiers, session=session, about=about, where=where, must=must, min_trust=min_trust)
+        rights = _grant(grant)
+        native = self._engine.search(query, vector, model, _count("k", k, 1), filters, min_score, rights, moment)
+        engine = self._engine
+        return Hits(native, engine.texts, lambda ids: engine.get(ids, rights, moment))
+
+    def list(
+        self,
+        *,
+        tiers: str | Sequence[str] | None = None,
+        session: str | None = None,
+        about: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        must: str | Sequence[str] | None = None,
+        limit: int = 100,
+        after: str | None = None,
+        newest_first: bool = False,
+        grant: Grant | None = None,
+        now: TimeLike = None,
+    ) -> list[MemoryItem]:
+        """Memories in the order of writing.
+
+        Parameters
+        ----------
+        tiers, session, about, where, must, grant, now
+            As in :meth:`search`.
+        limit
+            So many at most, 0 to 10,000.
+        after
+            Go on after the memory with this id: the last one of the page before.
+        newest_first
+            Latest written first.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> ids = mem.add_many(["one", "two", "three"])
+        >>> [item.text for item in mem.list(limit=2)], [item.text for item in mem.list(after=ids[1])]
+        (['one', 'two'], ['three'])
+        """
+        from .models import MemoryItem
+
+        filters = _filters(tiers=tiers, session=session, about=about, where=where, must=must)
+        rows = self._engine.list(
+            filters, _count("limit", limit, 0), after, newest_first, _grant(grant), to_seconds(now, "now")
+        )
+        return [MemoryItem.from_row(row) for row in rows]
+
+    def count(
+        self,
+        *,
+        tiers: str | Sequence[str] | None = None,
+        session: str | None = None,
+        about: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        must: str | Sequence[str] | None = None,
+        grant: Grant | None = None,
+        now: TimeLike = None,
+    ) -> int:
+        """How many memories live. Conditions in ``where`` and ``must`` see only what the reader may see."""
+        filters = _filters(tiers=tiers, session=session, about=about, where=where, must=must)
+        return self._engine.count(filters, _grant(grant), to_seconds(now, "now"))
+
+    def history(self, id: str) -> list[dict[str, Any]]:
+        """What happened to a memory, oldest first: dicts of ``at`` (datetime), ``kind``, ``actor`` and ``detail``."""
+        from .times import from_seconds
+
+        return [
+            {**event, "at": from_seconds(event["at"]), "detail": json.loads(event["detail"] or "null")}
+            for event in self._engine.history(id)
+        ]
+
+    def sql(self, statement: str, *, limit: int = 10_000) -> list[dict[str, Any]]:
+        """Rows of a ``select`` over the store's own tables, through the store's own connection.
+
+        Never open the file with another SQLite library in the same process: closing that one drops this one's locks.
+        """
+        names, rows = self._engine.sql(statement, _count("limit", limit, 0))
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    # ------------------------------------------------------------------ briefing
+
+    def brief(
+        self,
+        query: str,
+        *,
+        task: str | None = None,
+        session: str | None = None,
+        about: str | None = None,
+        budget: int | None = None,
+        grant: Grant | None = None,
+        count_tokens: TokenCounter | None = None,
+        now: TimeLike = None,
+    ) -> Briefing:
+        """What goes into the next prompt: the tiers in order, within a token budget, each line with its origin.
+
+        Parameters
+        ----------
+        query
+            What the prompt is about.
+        task
+            The type of task: procedural memories whose metadata say another ``task`` stay out.
+        session
+            The session at hand: its working memory and its latest episodes go in whatever they say.
+        about
+            Whom or what it concerns; what is known of somebody else stays out.
+        budget
+            Tokens at most; ``None`` is the configuration's 1,200.
+        grant
+            As in :meth:`search`.
+        count_tokens
+            Counts the tokens of a text; ``None`` estimates, at about one token a Chinese character.
+        now
+            The time of the call.
+
+        Returns
+        -------
+        Briefing
+            ``text``, ``items``, ``dropped`` with reasons, ``tokens``; empty when nothing is relevant.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> _ = mem.add("Replies to Director Li stay formal", about="Director Li", now=0.0)
+        >>> print(mem.brief("Write a formal reply to Director Li", about="Director Li", now=0.0).text)
+        ## Known facts
+        - About Director Li: Replies to Director Li stay formal [m:...] (user, 1 Jan 1970)
+        >>> mem.brief("How tall is Mont Blanc?", now=0.0).text
+        ''
+        """
+        from .policy.briefing import BriefingRules, draft_briefing
+        from .policy.tokens import estimate_tokens
+
+        moment = to_seconds(now, "now")
+        settings = {} if self._config is None else self._config.briefing.model_dump()
+        allowed = settings.pop("budget", 1_200) if budget is None else budget
+        settings.pop("budget", None)
+        rules = BriefingRules(**settings)
+        candidates, rows = self._candidates(query, task, session, about, grant, rules, moment)
+        draft = draft_briefing(
+            candidates,
+            query=query,
+            now=moment,
+            budget=allowed,
+            task=task,
+            session=session,
+            about=about,
+            count=count_tokens or estimate_tokens,
+            rules=rules,
+        )
+        from .models import MemoryItem
+
+        return draft.as_briefing({item.id: MemoryItem.from_row(rows[item.id]) for item in draft.items})
+
+    def _candidates(
+        self,
+        query: str,
+        task: str | None,
+        session: str | None,
+        about: str | None,
+        grant: Grant | None,
+        rules: Any,
+        moment: float,
+    ) -> tuple[list[Candidate], dict[str, dict[str, Any]]]:
+        """What may go into a briefing, of all tiers, with the rows behind it."""
+        rights = _grant(grant)
+        rows: dict[str, dict[str, Any]] = {}
+        found: dict[str, Candidate] = {}
+
+        def listed(tier: str, in_session: str | None, limit: int, why: str) -> None:
+            conditions = {"session": in_session} if in_session is not None else {"where": {"session": None}}
+            filters = _filters(tiers=tier, about=about, **conditions)  # type: ignore[arg-type]
+            for row in self._engine.list(filters, limit, None, True, rights, moment):
+                rows[row["id"]] = row
+                found[row["id"]] = _candidate(row, why=why)
+
+        listed("working", session, 10_000, "in working memory")
+        if session is not None:
+            listed("episodic", session, rules.episodic_window, "said lately in this session")
+        for row in self._engine.list(_filters(tiers="procedural", about=about), 10_000, None, True, rights, moment):
+            wanted = json.loads(row["metadata"] or "{}").get("task")
+            if task is not None and (wanted == task or (isinstance(wanted, list) and task in wanted)):
+                rows[row["id"]] = row
+                found[row["id"]] = _candidate(row, why=f"a rule for the task {task}")
+        if isinstance(query, str) and query.strip():
+            hits = self.search(query, k=50, tiers=_SEARCHED_TIERS, about=about, grant=grant, now=moment)
+            floor = self._relevance_floor()
+            for hit in hits.rows():
+                if hit["id"] not in found:
+                    rows[hit["id"]] = hit
+                    relevance = relevance_of(hit["vector_score"], hit["keyword_score"], floor=floor)
+                    found[hit["id"]] = _candidate(
+                        hit, relevance=relevance, score=hit["score"], strength=hit["strength"], why="answers the question"
+                    )
+        return list(found.values()), rows
+
+    def _relevance_floor(self) -> float:
+        """The cosine that counts as no relevance at all with this store's embedder."""
+        if self._floor is None:
+            self._floor = 0.0 if self._embedder is None else calibrate(self._embedder)
+        return self._floor
+
+    # ------------------------------------------------------------------ upkeep
+
+    def stats(self, *, now: TimeLike = None) -> Stats:
+        """What the store holds and how it serves it."""
+        from .models import Stats
+
+        figures = self._engine.stats(to_seconds(now, "now"))
+        tiers: dict[str, dict[str, int]] = figures["tiers"]
+        by_vector = figures["model_id"] is not None or self._embedder is not None
+        embeds = self._embedder is not None
+        return Stats(
+            path=self._path,
+            durability=self._durability(),
+            read_only=self._read_only,
+            commit=figures["commit"],
+            alive=sum(tier["alive"] for tier in tiers.values()),
+            forgotten=sum(tier["forgotten"] for tier in tiers.values()),
+            superseded=sum(tier["superseded"] for tier in tiers.values()),
+            merged=sum(tier["merged"] for tier in tiers.values()),
+            tiers={name: tier["alive"] for name, tier in tiers.items()},
+            model_id=figures["model_id"],
+            dimension=figures["dimension"],
+            search="hybrid" if by_vector and embeds else "keywords, vectors when given" if by_vector else "keywords",
+            vectors=figures["vectors"],
+            graph=figures["graph_nodes"],
+            tail=figures["vectors_waiting"],
+            ram_bytes=figures["vector_bytes"] + figures["keyword_bytes"] + figures["column_bytes"],
+            disk_bytes=figures["disk_bytes"],
+        )
+
+    def _durability(self) -> str:
+        if self._path is None:
+            return "memory"
+        return "full" if self._config is None else self._config.durability
+
+    def maintain(self, *, now: TimeLike = None) -> MaintenanceReport:
+        """Write pending uses and let the vector graph take in what was added since.
+
+        Works in small slices, so searches go on meanwhile and Ctrl-C stops between two; what is not absorbed is found by
+        scanning, exactly but more slowly.
+        """
+        from .models import MaintenanceReport
+
+        moment = to_seconds(now, "now")
+        absorbed = flushed = 0
+        while True:
+            some_flushed, some_absorbed, waiting = self._engine.maintain(_ABSORB_STEP, moment)
+            flushed += some_flushed
+            absorbed += some_absorbed
+            if waiting == 0 or some_absorbed == 0:
+                return MaintenanceReport(absorbed=absorbed, tail=waiting, flushed=flushed, finished=waiting == 0)
+
+    def consolidate(self, *, dry_run: bool = False, now: TimeLike = None) -> ConsolidationReport:
+        """Move memories between the tiers, fold near-duplicates together, let go of what has come to its end.
+
+        Working memory that lies idle or overflows: the better half becomes episodic, the rest is let go. Episodic
+        memory that was used again and again, or said in several sessions, becomes semantic. All in one transaction;
+        what is let go can be restored.
+
+        Parameters
+        ----------
+        dry_run
+            Only say what would be done.
+        now
+            The time of the call.
+
+        Returns
+        -------
+        ConsolidationReport
+            Every memory that moved or went, with the reason.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> _ = mem.add_many([f"note {n}" for n in range(25)], tier="working", session="s1", now=0.0)
+        >>> print(mem.consolidate(now=60.0))
+        promoted 8, merged 0, let go 7, expired 0
+        """
+        from .models import ConsolidationReport, LetGo, Merged, Promoted
+
+        report = self._engine.consolidate(dry_run, to_seconds(now, "now"))
+        promoted = [
+            Promoted(id=row["id"], from_tier=row["from_tier"], to_tier=row["to_tier"], reason=row["reason"])
+            for row in report["promoted"]
+        ]
+        folded: dict[tuple[str, str], list[str]] = {}
+        for row in report["merged"]:
+            folded.setdefault((row["into"], row["reason"]), []).append(row["id"])
+        merged = [Merged(id=into, absorbed=tuple(ids), reason=reason) for (into, reason), ids in folded.items()]
+        gone: dict[bool, list[LetGo]] = {True: [], False: []}
+        for row in report["let_go"]:
+            ended = row["reason"] == _EXPIRED
+            preview = row["text"][:80]
+            gone[ended].append(LetGo(id=row["id"], tier=row["from_tier"], reason=row["reason"], preview=preview))
+        return ConsolidationReport(
+            promoted=tuple(promoted), merged=tuple(merged), let_go=tuple(gone[False]), expired=tuple(gone[True])
+        )
+
+
+_ABSORB_STEP = 256
+_EXPIRED = "its end has come"
+
+
+def _config(config: Config | Mapping[str, Any] | None) -> Config | None:
+    if config is None:
+        return None
+    from .config import Config
+
+    if isinstance(config, Config):
+        return config
+    if isinstance(config, Mapping):
+        return Config(**config)
+    raise InvalidInput.of("config", f"{shown(config)} is neither a Config nor a dict of its sections")
+
+
+def _embedder(embedder: Any) -> Embedder:
+    from .embedding import as_embedder
+
+    return as_embedder(embedder)
+
+
+def _one_vector(argument: str, vector: Any) -> Any:
+    if isinstance(vector, (list, tuple)):
+        try:
+            vector = np.asarray(vector, dtype=np.float32)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput.of(argument, f"is not a sequence of numbers: {error}") from None
+    if not isinstance(vector, np.ndarray) or vector.ndim != 1:
+        form = f"an array of shape {vector.shape}" if isinstance(vector, np.ndarray) else type(vector).__name__
+        raise InvalidInput.of(argument, f"must be a float32 array of shape (d,), not {form}")
+    if not vector.flags.c_contiguous:
+        raise InvalidInput.of(argument, "is not C-contiguous; make it so with numpy.ascontiguousarray")
+    return vector
+
+
+def _check_matrix(vectors: Any, rows: int) -> None:
+    if not isinstance(vectors, np.ndarray) or vectors.ndim != 2:
+        form = f"an array of shape {vectors.shape}" if isinstance(vectors, np.ndarray) else type(vectors).__name__
+        raise InvalidInput.of("vectors", f"must be a float32 array of shape (n, d), not {form}")
+    if len(vectors) != rows:
+        raise InvalidInput.of("vectors", f"{len(vectors)} vectors for {rows} memories")
+    if not vectors.flags.c_contiguous:
+        raise InvalidInput.of("vectors", "is not C-contiguous; make it so with numpy.ascontiguousarray")
+
+
+def _check_texts(texts: Sequence[Any], argument: str = "text") -> None:
+    """Refuse before the embedder is asked what the core would refuse after it."""
+    for place, text in enumerate(texts):
+        name = argument if len(texts) == 1 else f"items[{place}].{argument}"
+        if not isinstance(text, str):
+            raise InvalidInput.of(name, f"must be a str, not {type(text).__name__}")
+        if not text.strip():
+            raise InvalidInput.of(name, f"{shown(text)} is empty")
+        if not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise InvalidInput.of(name, "has a lone surrogate, which no UTF-8 can hold") from None
+
+
+def _refuse_unknown(fields: Mapping[str, Any], known: frozenset[str]) -> None:
+    for name in fields:
+        if name not in known:
+            from .errors import nearest
+
+            raise InvalidInput.of(name, f"unknown; {nearest(name, sorted(known))}")
+
+
+def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields as the core reads them: times in seconds, objects as JSON, names as they are."""
+    return {name: _plain_value(name, value) for name, value in fields.items()}
+
+
+def _plain_value(name: str, value: Any) -> Any:
+    if name in _TIMES:
+        return optional_seconds(value, name)
+    if name in _OBJECTS:
+        return _json(name, value)
+    return value
+
+
+def _json(name: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise InvalidInput.of(name, f"{shown(value)} is not a dict")
+    if not value:
+        return None
+    try:
+        return json.dumps(_with_text_keys(name, value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput.of(name, f"{shown(value)} is not JSON: {error}") from None
+
+
+def _with_text_keys(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    for key in value:
+        if not isinstance(key, str):
+            raise InvalidInput.of(name, f"the key {shown(key)} is not a str")
+    return dict(value)
+
+
+def _columns(items: Iterable[Any], shared: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Any]]]:
+    """Items as texts and one list per field that any of them gives; others have the shared value or the default."""
+    if isinstance(items, (str, bytes, Mapping)):
+        raise InvalidInput.of("items", f"must be a list of memories, not one {type(items).__name__}; add() takes one")
+    texts: list[str] = []
+    given: list[Mapping[str, Any] | None] = []
+    names: set[str] = set()
+    for place, item in enumerate(items):
+        if isinstance(item, str):
+            texts.append(item)
+            given.append(None)
+            continue
+        fields = dict(item) if isinstance(item, Mapping) else _fields_of(item, place)
+        if "text" not in fields:
+            raise InvalidInput.of(f"items[{place}].text", "is needed")
+        texts.append(fields.pop("text"))
+        try:
+            _refuse_unknown(fields, _FIELDS)
+            plain = _plain(fields)
+        except InvalidInput as error:
+            raise InvalidInput.of(f"items[{place}].{error.argument}", str(error).partition(": ")[2]) from None
+        given.append(plain)
+        names |= plain.keys()
+    columns: dict[str, list[Any]] = {}
+    for name in names:
+        fallback = shared.get(name, _DEFAULTS[name])
+        columns[name] = [fallback if fields is None else fields.get(name, fallback) for fields in given]
+    return texts, columns
+
+
+_DEFAULTS: Final[dict[str, Any]] = {
+    "tier": "semantic",
+    "importance": 0.5,
+    "session": None,
+    "about": None,
+    "source": "user",
+    "trust": 1.0,
+    "tags": (),
+    "labels": (),
+    "private": None,
+    "metadata": None,
+    "created_at": None,
+    "expires_at": None,
+    "half_life": None,
+    "pinned": False,
+    "derived_from": (),
+    "idempotency_key": None,
+}
+
+
+def _fields_of(item: Any, place: int) -> dict[str, Any]:
+    given = getattr(item, "given", None)
+    if given is None:
+        raise InvalidInput.of(f"items[{place}]", f"must be a str, a dict or a MemoryItem, not {type(item).__name__}")
+    return {name: value for name, value in given().items() if name in _FIELDS or name == "text"}
+
+
+def _ids(items: Any) -> list[str]:
+    if isinstance(items, str):
+        return [items]
+    if isinstance(items, Hits):
+        return items.ids
+    if not isinstance(items, Iterable):
+        items = [items]
+    return [item if isinstance(item, str) else _id_of(item) for item in items]
+
+
+def _id_of(item: Hit | BriefingItem | MemoryItem | Any) -> str:
+    id = getattr(item, "id", None)
+    if not isinstance(id, str):
+        raise InvalidInput.of("ids", f"{shown(item)} is neither an id nor a memory")
+    return id
+
+
+def _count(argument: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= 10_000:
+        raise InvalidInput.of(argument, f"{shown(value)} is not a whole number from {least} to 10,000")
+    return int(value)
+
+
+def _filters(**given: Any) -> dict[str, Any]:
+    filters = {name: value for name, value in given.items() if value is not None}
+    for name in ("tiers", "must"):
+        if isinstance(filters.get(name), str):
+            filters[name] = [filters[name]]
+    if "where" in filters:
+        where = filters["where"]
+        if not isinstance(where, Mapping):
+            raise InvalidInput.of("where", f"{shown(where)} is not a dict")
+        filters["where"] = {key: _comparable(value) for key, value in where.items()}
+    return filters
+
+
+def _comparable(value: Any) -> Any:
+    """A condition as the core reads it: times in seconds, sets as lists."""
+    if isinstance(value, datetime):
+        return to_seconds(value, "where")
+    if isinstance(value, Mapping):
+        return {operator: _comparable(operand) for operator, operand in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_comparable(one) for one in value]
+    return value
+
+
+def _grant(grant: Grant | None) -> dict[str, Any] | None:
+    if grant is None:
+        return None
+    if not isinstance(grant, Mapping) or not grant.keys() <= {"labels", "fields"}:
+        raise InvalidInput.of("grant", f'{shown(grant)} is not a dict of "labels" and "fields"')
+    return dict(grant)
+
+
+def _candidate(row: Mapping[str, Any], **found: Any) -> Candidate:
+    from .policy.briefing import Candidate
+    from .tiers import Source, Tier
+
+    return Candidate(
+        id=row["id"],
+        text=row["text"],
+        tier=Tier(row["tier"]),
+        source=Source(row["source"]),
+        trust=row["trust"],
+        about=row["about"],
+        session=row["session"],
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+        importance=row["importance"],
+        **found,
+    )

@@ -1,0 +1,123 @@
+//! What the engine knows in RAM: columns, keyword index, vector index, and the commit they stand at.
+
+use crate::base::{Error, Head, Result, Row};
+use crate::disk::{Disk, StoredRow};
+use crate::index::keywords::{KeywordIndex, Terms, analyze};
+use crate::index::vectors::{Prepared, VectorIndex};
+use crate::store::{Columns, metadata};
+
+use super::EngineConfig;
+use super::write::Model;
+
+/// The key under which the disk remembers the model of the vectors.
+const MODEL_KEY: &str = "model";
+
+/// The columns and indexes of a store at one commit.
+#[derive(Debug)]
+pub(super) struct Picture {
+    pub(super) columns: Columns,
+    pub(super) keywords: KeywordIndex,
+    pub(super) vectors: Option<VectorIndex>,
+    pub(super) model: Option<Model>,
+    /// Rows that the disk has but whose checksum fails; they are in no column.
+    pub(super) damaged: Vec<(Row, String, String)>,
+    config: EngineConfig,
+    commit: u64,
+}
+
+/// A row with everything computed that needs no lock.
+#[derive(Debug)]
+pub(super) struct Analyzed {
+    pub(super) row: Row,
+    pub(super) head: Head,
+    pub(super) terms: Terms,
+    pub(super) metadata: Option<serde_json::Value>,
+    pub(super) vector: Option<Vec<u16>>,
+}
+
+impl Analyzed {
+    pub(super) fn new(stored: StoredRow) -> Result<Self> {
+        Ok(Self {
+            row: stored.row,
+            head: stored.head,
+            terms: analyze(&stored.text),
+            metadata: stored.metadata.as_deref().map(|json| metadata::parse("metadata", json)).transpose()?,
+            vector: stored.vector,
+        })
+    }
+}
+
+impl Picture {
+    pub(super) fn new(config: &EngineConfig) -> Self {
+        Self {
+            columns: Columns::new(),
+            keywords: KeywordIndex::new(config.keywords.clone()),
+            vectors: None,
+            model: None,
+            damaged: Vec::new(),
+            config: config.clone(),
+            commit: 0,
+        }
+    }
+
+    pub(super) fn commit(&self) -> u64 {
+        self.commit
+    }
+
+    pub(super) fn set_commit(&mut self, commit: u64) {
+        self.commit = self.commit.max(commit);
+    }
+
+    /// Reads the whole store.
+    pub(super) fn load(&mut self, disk: &Disk) -> Result<()> {
+        self.load_model(disk)?;
+        let loaded = disk.load(&mut |stored| self.take(Analyzed::new(stored)?))?;
+        self.damaged = loaded.damaged.into_iter().map(|(row, id, why)| (row, id.to_string(), why)).collect();
+        self.set_commit(loaded.commit);
+        Ok(())
+    }
+
+    /// Reads which model the vectors are from.
+    pub(super) fn load_model(&mut self, disk: &Disk) -> Result<()> {
+        if self.model.is_none()
+            && let Some(text) = disk.meta(MODEL_KEY)?
+        {
+            let model = Model::from_json(&text)
+                .ok_or_else(|| Error::Corrupt { what: "the store's model".to_owned(), message: text })?;
+            self.set_model(model);
+        }
+        Ok(())
+    }
+
+    /// Settles the model of the vectors; a store has one.
+    pub(super) fn set_model(&mut self, model: Model) {
+        if self.model.is_none() {
+            self.vectors = Some(VectorIndex::new(model.dimension, self.config.vectors.clone()));
+            self.model = Some(model);
+        }
+    }
+
+    /// The entry to be kept on disk for a model.
+    pub(super) fn model_entry(model: &Model) -> (&'static str, String) {
+        (MODEL_KEY, model.to_json())
+    }
+
+    /// Takes a row, new or changed, as the disk has it.
+    pub(super) fn take(&mut self, row: Analyzed) -> Result<()> {
+        let known = self.columns.present().contains(row.row);
+        self.columns.put(row.row, &row.head)?;
+        if let Some(metadata) = &row.metadata
+            && !known
+        {
+            self.columns.metadata.insert(row.row, metadata);
+        }
+        if known {
+            return Ok(());
+        }
+        self.keywords.insert(row.row, &row.terms);
+        if let (Some(bits), Some(vectors), Some(model)) = (row.vector, self.vectors.as_mut(), &self.model) {
+            vectors.insert(row.row, &Prepared::from_f16(&bits, model.dimension)?, 0);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! The plan of a search: one mask, two arms, one ranking. Nothing on the way is visited twice.
+
+use super::Engine;
+use super::visibility::Viewer;
+use super::write::Model;
+use crate::base::{Error, MemoryId, Micros, Result, Row, Tier, TopK, limits};
+use crate::index::vectors::{self, Plan};
+use crate::rank::{self, Arms};
+use crate::store::Filter;
+
+/// Candidates that each arm gives for each result asked for.
+const CANDIDATES_PER_RESULT: usize = 4;
+
+/// A question.
+#[derive(Debug, Clone)]
+pub struct Query<'a> {
+    /// Its words; empty leaves the keyword arm out.
+    pub text: &'a str,
+    /// Its meaning; `None` leaves the vector arm out.
+    pub vector: Option<(&'a [f32], &'a Model)>,
+    /// At most so many results.
+    pub k: usize,
+    /// Which memories.
+    pub filter: Filter,
+    /// Words that must occur in each result.
+    pub must: Vec<String>,
+    /// For whom.
+    pub viewer: Viewer,
+    /// Results with a lower score are left out.
+    pub min_score: Option<f32>,
+    /// When.
+    pub now: Micros,
+}
+
+/// The answer as columns, best first.
+#[derive(Debug, Clone, Default)]
+pub struct Hits {
+    /// Where each lies.
+    pub rows: Vec<Row>,
+    /// Its id.
+    pub ids: Vec<MemoryId>,
+    /// Its tier.
+    pub tiers: Vec<Tier>,
+    /// Relevance, strength and importance in one.
+    pub scores: Vec<f32>,
+    /// How well it answers, 0..1.
+    pub relevance: Vec<f32>,
+    /// How strongly it is remembered, 0..1.
+    pub strength: Vec<f32>,
+    /// How much it matters, 0..1.
+    pub importance: Vec<f32>,
+    /// Cosine to the question's vector; NaN without one.
+    pub vector_scores: Vec<f32>,
+    /// Share of the best BM25 that any text could get, 0..1; NaN when the question has no words.
+    pub keyword_scores: Vec<f32>,
+    /// How many memories the filter and the reader left to search.
+    pub searched: usize,
+    /// How the vector arm went about it.
+    pub plan: Option<Plan>,
+}
+
+impl Engine {
+    /// The k best memories that match at all.
+    pub fn search(&self, query: &Query<'_>) -> Result<Hits> {
+        self.catch_up()?;
+        if query.k == 0 || query.k > limits::RESULTS {
+            return Err(Error::invalid("k", format!("{} is not between 1 and {}", query.k, limits::RESULTS)));
+        }
+        if query.text.len() > limits::QUERY_BYTES {
+            return Err(Error::limit("bytes of query", query.text.len(), limits::QUERY_BYTES));
+        }
+        if query.vector.is_none() && query.text.trim().is_empty() {
+            return Err(Error::invalid("query", "is empty and there is no vector; list() gives memories unasked"));
+        }
+        let vector = match query.vector {
+            Some((values, model)) => Some((vectors::query_vector("vector", values, model.dimension)?, model)),
+            None => None,
+        };
+        let picture = self.picture.read();
+        let columns = &picture.columns;
+        if let (Some((_, given)), Some(model)) = (&vector, &picture.model) {
+            model.check_same(given)?;
+        }
+        let mask = self.matching(&picture, &query.filter, &query.must, &query.viewer, query.now)?;
+        let wanted = self.config.candidates.max(query.k * CANDIDATES_PER_RESULT);
+
+        let words = picture.keywords.query(query.text);
+        let words = (!words.is_empty()).then_some(words);
+        let meaning = match (&vector, &picture.vectors) {
+            (Some((vector, _)), Some(index)) => Some((vector, index)),
+            _ => None,
+        };
+        let mut candidates: Vec<Row> = Vec::new();
+        let mut plan = None;
+        if let Some((vector, index)) = meaning {
+            let found = index.search(vector, &mask, wanted);
+            plan = Some(found.plan);
+            candidates.extend(found.rows.iter().map(|(row, _)| *row));
+        }
+        if let Some(words) = &words {
+            candidates.extend(picture.keywords.search(words, &mask, wanted).iter().map(|(row, _)| *row));
+        }
+        candidates.sort_unstable();
+        candidates.dedup();
+
+        let cosine = meaning.map(|(vector, index)| index.cosines(vector, &candidates));
+        let keyword = words.as_ref().map(|words| (picture.keywords.scores(words, &candidates), words.ideal()));
+        let arms = Arms {
+            cosine: cosine.as_deref(),
+            keyword: keyword.as_ref().map(|(scores, ideal)| (scores.as_slice(), *ideal)),
+        };
+        let mut relevance = vec![0.0; candidates.len()];
+        rank::fuse(&arms, self.config.vector_share.unwrap_or(0.5), &mut relevance);
+
+        let laws = &self.config.laws;
+        let strength =
+            |row: Row| laws.strength(columns.tier(row), query.now, columns.last_used_at(row), columns.half_life(row));
+        let mut best = TopK::new(query.k);
+        for (place, row) in candidates.iter().enumerate() {
+            let score = rank::score(
+                relevance[place],
+                strength(*row),
+                columns.importance(*row),
+                laws.strength_share,
+                laws.importance_share,
+            );
+            if score > 0.0 && query.min_score.is_none_or(|least| score >= least) {
+                best.offer(score, Row(place as u32));
+            }
+        }
+        let mut hits = Hits { searched: mask.count(), plan, ..Hits::default() };
+        for (place, score) in best.into_sorted() {
+            let place = place.index();
+            let row = candidates[place];
+            hits.rows.push(row);
+            hits.ids.push(columns.id(row));
+            hits.tiers.push(columns.tier(row));
+            hits.scores.push(score);
+            hits.relevance.push(relevance[place]);
+            hits.strength.push(strength(row));
+            hits.importance.push(columns.importance(row));
+            hits.vector_scores.push(cosine.as_ref().map_or(f32::NAN, |cosine| cosine[place]));
+            hits.keyword_scores.push(keyword.as_ref().map_or(f32::NAN, |(scores, ideal)| scores[place] / ideal));
+        }
+        Ok(hits)
+    }
+}
