@@ -82,8 +82,9 @@ impl Codes {
         Self { lines_per_row: Line::per_row(dimension), chunks: Vec::new(), largest_factor: 0.0 }
     }
 
-    pub(super) fn lines_per_row(&self) -> usize {
-        self.lines_per_row
+    /// Bytes of one row's codes.
+    pub(super) fn row_bytes(&self) -> usize {
+        self.lines_per_row * size_of::<Line>()
     }
 
     /// The largest factor of any row: it bounds what rounding to codes can do to a cosine.

@@ -1,10 +1,10 @@
 //! Near-duplicates: rows whose vectors point almost the same way.
 
-use super::VectorIndex;
 use super::codes::Line;
 use super::flat::slack;
 use super::kernels::{CodeQuery, Kernels};
 use super::prepared::{Prepared, QueryVector};
+use super::{Found, VectorIndex};
 use crate::base::{Row, RowSet};
 
 /// Rows of one block: they stay in the cache while every earlier row passes over them.
@@ -12,18 +12,20 @@ const BLOCK: usize = 256;
 
 impl VectorIndex {
     /// The other rows of the mask whose cosine with `row` is at least `min_cosine`, best first, `limit` at most.
-    /// Empty when the row has no vector.
+    /// Empty when the row has no vector. A scan misses none; where the planner walks the graph instead, the walk's
+    /// recall holds.
     pub fn neighbours_above(&self, row: Row, mask: &RowSet, min_cosine: f32, limit: usize) -> Vec<(Row, f32)> {
         if !self.contains(row) || limit == 0 {
             return Vec::new();
         }
+        let mut others = mask.clone();
+        others.remove(row);
         let query = self.query_of(row);
-        let allowed = self.allowed(mask);
-        let others = |place: usize| {
-            let own = if place == row.index() / 64 { 1_u64 << (row.0 % 64) } else { 0 };
-            allowed(place) & !own
-        };
-        self.scan_above(&query, others, min_cosine, limit)
+        if let Some(Found { mut rows, .. }) = self.walk(&query, &others, limit) {
+            rows.retain(|(_, cosine)| *cosine >= min_cosine);
+            return rows;
+        }
+        self.scan_above(&query, self.allowed(&others), min_cosine, limit)
     }
 }
 

@@ -84,7 +84,7 @@ impl VectorIndex {
             }
             best.push((*row, self.cosine(query, *row)));
         }
-        best.sort_unstable_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
+        rank(&mut best);
         best
     }
 
@@ -117,6 +117,11 @@ impl VectorIndex {
         }
         Rough { rows: scan.finish(), seen }
     }
+}
+
+/// Sorts the best first, ties to the smaller row.
+pub(super) fn rank(rows: &mut [(Row, f32)]) {
+    rows.sort_unstable_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
 }
 
 /// How far codes can be from the cosine at most, each side's step given: every value is off by half a step at most,

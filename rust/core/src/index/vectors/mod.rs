@@ -8,18 +8,22 @@
 mod codes;
 mod duplicates;
 mod flat;
+mod graph;
 mod kernels;
+mod planner;
 mod prepared;
 #[cfg(test)]
 mod tests;
 
 use codes::{Codes, Halves};
+use graph::Graph;
 use kernels::Kernels;
+use planner::Way;
 
 pub use duplicates::near_duplicate_pairs;
 pub use prepared::{Prepared, QueryVector, prepare, query_vector};
 
-use crate::base::{Row, RowSet};
+use crate::base::{Result, Row, RowSet};
 
 /// When a graph is built, and how.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,6 +56,23 @@ pub enum Plan {
     Flat,
     /// The vectors of the mask were scanned.
     Gather,
+    /// The graph was walked; it holds every vector of the mask.
+    Graph {
+        /// Candidates that the walk kept.
+        expansion: usize,
+    },
+    /// The graph was walked, and the vectors that it does not hold yet were scanned.
+    GraphWithTail {
+        /// Candidates that the walk kept.
+        expansion: usize,
+        /// Vectors scanned.
+        tail: usize,
+    },
+    /// A walk was given up, or came back with too little; the vectors of the mask were scanned after it.
+    GraphThenScan {
+        /// Candidates that the walk was to keep.
+        expansion: usize,
+    },
 }
 
 /// What a search found.
@@ -63,7 +84,34 @@ pub struct Found {
     pub plan: Plan,
 }
 
+/// How an index stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VectorStats {
+    /// Rows that have a vector, dead or alive.
+    pub vectors: usize,
+    /// Nodes of the graph that serves.
+    pub graph_nodes: usize,
+    /// Nodes of the graph that is being built to take over.
+    pub building_nodes: usize,
+    /// Vectors that the serving graph does not hold: they are scanned.
+    pub tail: usize,
+    /// Share of the graph's nodes that were dead when it was last looked at.
+    pub dead_share: f32,
+    /// Bytes of i8 codes.
+    pub code_bytes: usize,
+    /// Bytes on the heap, the graph's included.
+    pub heap_bytes: usize,
+    /// The instruction set of the scan.
+    pub kernels: &'static str,
+    /// The instruction set of the graph, when there is one.
+    pub graph_kernels: Option<String>,
+    /// Why the graph was taken out of service, if it was; every search scans since.
+    pub graph_failure: Option<String>,
+}
+
 /// The vectors of one store.
+///
+/// Many may search while one absorbs; inserting needs the index alone.
 #[derive(Debug)]
 pub struct VectorIndex {
     dimension: usize,
@@ -73,6 +121,7 @@ pub struct VectorIndex {
     halves: Halves,
     present: RowSet,
     count: usize,
+    graph: Graph,
 }
 
 impl VectorIndex {
@@ -86,6 +135,7 @@ impl VectorIndex {
             halves: Halves::new(dimension),
             present: RowSet::new(),
             count: 0,
+            graph: Graph::default(),
         }
     }
 
@@ -105,6 +155,7 @@ impl VectorIndex {
         self.halves.put(row, prepared.f16_bits(i));
         self.present.insert(row);
         self.count += 1;
+        self.graph.count_in();
     }
 
     /// Whether the row has a vector.
@@ -136,6 +187,9 @@ impl VectorIndex {
         if k == 0 {
             return Found { rows: Vec::new(), plan: Plan::Empty };
         }
+        if let Some(found) = self.walk(query, mask, k) {
+            return found;
+        }
         let (rows, seen) = self.scan(query, self.allowed(mask), k);
         let plan = match seen {
             0 => Plan::Empty,
@@ -143,6 +197,37 @@ impl VectorIndex {
             _ => Plan::Gather,
         };
         Found { rows, plan }
+    }
+
+    /// Searches by the graph, when there is one and the planner prefers it: the walk for what it holds, a scan for the
+    /// rest, both under one hold of the graph, so that no row falls between them.
+    fn walk(&self, query: &QueryVector, mask: &RowSet, k: usize) -> Option<Found> {
+        let allowed = self.allowed(mask);
+        self.graph.with(|built| {
+            let held = |place: usize| built.rows.words().get(place).copied().unwrap_or(0);
+            let (mut matching, mut tail) = (0, 0);
+            for place in 0..self.present.words().len() {
+                let (word, held) = (allowed(place), held(place));
+                matching += (word & held).count_ones() as usize;
+                tail += (word & !held).count_ones() as usize;
+            }
+            let expansion = planner::expansion(self.config.expansion_search, built.nodes, k);
+            let Way::Walk { budget } = planner::choose(built.nodes, matching, expansion) else { return None };
+            let walk = self.graph.walk(built, &query.bare_codes(), expansion, mask, budget)?;
+            if walk.tripped || walk.rows.len() < k.min(matching) {
+                let (rows, _) = self.scan(query, &allowed, k);
+                return Some(Found { rows, plan: Plan::GraphThenScan { expansion } });
+            }
+            let mut rows = self.rescore(query, walk.rows);
+            if tail == 0 {
+                rows.truncate(k);
+                return Some(Found { rows, plan: Plan::Graph { expansion } });
+            }
+            rows.extend(self.scan(query, |place| allowed(place) & !held(place), k).0);
+            flat::rank(&mut rows);
+            rows.truncate(k);
+            Some(Found { rows, plan: Plan::GraphWithTail { expansion, tail } })
+        })?
     }
 
     /// The rows of the mask that have a vector, 64 a word.
@@ -168,5 +253,52 @@ impl VectorIndex {
     /// The question for what is near a row.
     fn query_of(&self, row: Row) -> QueryVector {
         QueryVector::of_halves(self.halves.get(row))
+    }
+
+    /// Brings at most `rows` living rows into the graph, when one pays, and says how many still wait. Takes up to a
+    /// millisecond a row; searches go on beside it. A graph of which too much is dead is built anew, slice by slice,
+    /// while the old one serves.
+    pub fn absorb(&self, rows: usize, alive: &RowSet) -> usize {
+        let mut wanted = self.present.clone();
+        wanted.intersect(alive);
+        self.graph.absorb(&wanted, rows, &self.codes, self.dimension, &self.config)
+    }
+
+    /// How many rows wait for [`absorb`](Self::absorb). Rows inserted since it last looked all count, dead ones too;
+    /// none do in a store so small that no graph pays.
+    pub fn pending(&self) -> usize {
+        let pays = self.count * self.codes.row_bytes() > self.config.graph_bytes;
+        if pays || self.graph.serves() { self.graph.waiting() } else { 0 }
+    }
+
+    /// How the index stands.
+    pub fn stats(&self) -> VectorStats {
+        let graph = self.graph.stats();
+        VectorStats {
+            vectors: self.count,
+            graph_nodes: graph.nodes,
+            building_nodes: graph.building,
+            tail: self.count - graph.nodes,
+            dead_share: graph.dead_share,
+            code_bytes: self.codes.bytes(),
+            heap_bytes: self.codes.heap_bytes()
+                + self.halves.heap_bytes()
+                + size_of_val(self.present.words())
+                + graph.heap_bytes,
+            kernels: self.kernels.name(),
+            graph_kernels: graph.acceleration,
+            graph_failure: graph.failure,
+        }
+    }
+
+    /// The serving graph as bytes, to be kept in a file with a checksum. Nothing when there is none.
+    pub fn graph_to_bytes(&self) -> Option<Vec<u8>> {
+        self.graph.to_bytes(self.dimension, &self.config)
+    }
+
+    /// Puts a graph saved from the same vectors into service, after they were inserted. The caller has verified a
+    /// checksum: usearch believes what it is given. An error leaves the index as it was, and a graph is built anew.
+    pub fn graph_from_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.graph.restore(bytes, &self.present, self.dimension, &self.config)
     }
 }

@@ -157,8 +157,9 @@ impl QueryVector {
         CodeQuery::new(&self.lines)
     }
 
-    pub(super) fn lines(&self) -> &[Line] {
-        &self.lines
+    /// The codes alone, without their padding: what the graph is asked with.
+    pub(super) fn bare_codes(&self) -> Vec<i8> {
+        self.lines.iter().flat_map(|line| line.0).take(self.dimension).collect()
     }
 
     pub(super) fn measure(&self) -> Measure {
