@@ -281,7 +281,7 @@ impl Graph {
             bytes.extend_from_slice(&(config.connectivity as u32).to_le_bytes());
             bytes.extend_from_slice(&(words.len() as u64).to_le_bytes());
             bytes.extend_from_slice(&(length as u64).to_le_bytes());
-            words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+            bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
             let start = bytes.len();
             bytes.resize(start + length, 0);
             built.index.save_to_buffer(&mut bytes[start..]).ok().map(|()| bytes)

@@ -175,7 +175,7 @@ fn rows(argument: &str, length: usize, dimension: usize) -> Result<usize> {
     if dimension > limits::DIMENSIONS {
         return Err(Error::limit(format!("dimension of {argument}"), dimension, limits::DIMENSIONS));
     }
-    if length % dimension != 0 {
+    if !length.is_multiple_of(dimension) {
         return Err(Error::invalid(argument, format!("{length} values are no rows of {dimension}")));
     }
     let count = length / dimension;

@@ -1,6 +1,7 @@
 //! x86-64: AVX-512 VNNI, and AVX2 with FMA and F16C.
 #![expect(unsafe_code, reason = "loads through pointers that the slices' widths bound")]
 
+#[allow(clippy::wildcard_imports, reason = "fifty intrinsics, each with its own prefix")]
 use std::arch::x86_64::*;
 
 use super::{CodeQuery, Kernels, Line, VALUE_LANES};
