@@ -42,6 +42,9 @@ pub(super) struct Graph {
     waiting: AtomicUsize,
     /// Dead nodes over nodes at the last look, as the bits of an f32.
     dead_share: AtomicU32,
+    /// Nodes and bytes of the graph that is being built, as of the last slice: asking must not wait for the writer.
+    building: AtomicUsize,
+    building_bytes: AtomicUsize,
     failure: Mutex<Option<String>>,
 }
 
@@ -206,6 +209,8 @@ impl Graph {
             }
         };
         self.waiting.store(still, Ordering::Relaxed);
+        self.building.store(next.as_ref().map_or(0, |next| next.nodes), Ordering::Relaxed);
+        self.building_bytes.store(next.as_ref().map_or(0, Built::heap_bytes), Ordering::Relaxed);
         still
     }
 
@@ -259,11 +264,10 @@ impl Graph {
         let (nodes, heap_bytes, acceleration) = self
             .with(|built| (built.nodes, built.heap_bytes(), Some(built.index.hardware_acceleration())))
             .unwrap_or_default();
-        let (building, aside) = self.next.lock().as_ref().map_or((0, 0), |next| (next.nodes, next.heap_bytes()));
         GraphStats {
             nodes,
-            building,
-            heap_bytes: heap_bytes + aside,
+            building: self.building.load(Ordering::Relaxed),
+            heap_bytes: heap_bytes + self.building_bytes.load(Ordering::Relaxed),
             acceleration,
             dead_share: f32::from_bits(self.dead_share.load(Ordering::Relaxed)),
             failure: self.failure.lock().clone(),

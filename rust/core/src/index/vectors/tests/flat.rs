@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::*;
+use super::clustered::Clustered;
 use super::{index_of, ranks_before};
 
 /// Every masked row's cosine in f64, best first.
@@ -108,5 +109,29 @@ proptest! {
         }
         prop_assert!(index.neighbours_above(Row(5_000_000), &mask, min_cosine, limit).is_empty());
         prop_assert_eq!(index.cosine_between(rows[0], Row(5_000_000)), None);
+    }
+}
+
+#[test]
+fn a_crowd_of_near_equals_is_ranked_exactly() {
+    // All 4,000 lie so close together that codes cannot tell them apart; they cross from one chunk into the next.
+    const DIMENSION: usize = 40;
+    let mut source = Clustered::new(DIMENSION, 1, 21);
+    let centre = source.vectors(1);
+    let crowd: Vec<f32> = source
+        .vectors(4_000)
+        .chunks_exact(DIMENSION)
+        .flat_map(|other| centre.iter().zip(other).map(|(centre, other)| centre + 0.01 * other))
+        .collect();
+    let prepared = prepare("vectors", &crowd, DIMENSION).expect("fine");
+    let index = index_of(&prepared, (3_000..7_000).map(Row), VectorConfig::default());
+    let everything = RowSet::full(7_000);
+    for query in source.near(&crowd, 5) {
+        let question = query_vector("vector", &query, DIMENSION).expect("fine");
+        let found = index.search(&question, &everything, 10);
+        let model = naive(&index, &query, &everything);
+        for ((_, cosine), (_, wanted)) in found.rows.iter().zip(&model) {
+            assert!((f64::from(*cosine) - wanted).abs() < 2e-6, "{cosine} {wanted}");
+        }
     }
 }
