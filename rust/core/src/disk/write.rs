@@ -1,0 +1,315 @@
+//! Transactions: one commit number each, grouped by a leader, acknowledged when they are on disk.
+//!
+//! A thread that finishes its work while others are arriving leaves SQLite's transaction open and waits; each joins it
+//! behind a savepoint, and the one that finds nobody behind it commits, with one sync, for all. So an open group always
+//! has a thread on its way that will settle it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+
+use rusqlite::Connection;
+
+use super::Disk;
+use super::failure::{Blame, WriteFailure};
+use super::record::{Counter, Encoder};
+use super::transaction::Transaction;
+use crate::base::{Error, Micros, Result};
+
+/// What a write gave back, and the commit that holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written<T> {
+    /// What the closure returned.
+    pub value: T,
+    /// The commit's number; the last one before when the closure wrote nothing.
+    pub commit: u64,
+}
+
+/// The connection that writes, and the group it is in the middle of.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) connection: Option<Connection>,
+    files: Files,
+    group: Option<Group>,
+    encoder: Encoder,
+}
+
+impl Writer {
+    pub(super) fn new(connection: Option<Connection>, files: Files) -> Self {
+        Self { connection, files, group: None, encoder: Encoder::default() }
+    }
+}
+
+/// An open transaction of SQLite with the writes that share its commit.
+#[derive(Debug)]
+struct Group {
+    counter: Counter,
+    members: usize,
+    written_rows: usize,
+    outcome: Arc<OnceLock<Result<()>>>,
+}
+
+/// Writes in one group, and rows after which it closes: bounds what the first of them waits.
+const GROUP_WRITES: usize = 64;
+const GROUP_ROWS: usize = 8_192;
+
+/// The files that are written, as the system knows them. A file that was deleted under its name goes on taking writes
+/// that nobody will find again.
+#[derive(Debug, Default)]
+pub(super) struct Files(Vec<(PathBuf, (u64, u64))>);
+
+impl Files {
+    /// The database and its WAL. Call when both exist.
+    pub(super) fn of(file: &Path) -> Self {
+        let mut wal = file.to_path_buf().into_os_string();
+        wal.push("-wal");
+        let known = |path: PathBuf| identity(&path).map(|identity| (path, identity));
+        Self([file.to_path_buf(), wal.into()].into_iter().filter_map(known).collect())
+    }
+
+    fn moved(&self) -> Option<&Path> {
+        self.0.iter().find(|(path, known)| identity(path) != Some(*known)).map(|(path, _)| path.as_path())
+    }
+}
+
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+/// Elsewhere an open file cannot be deleted.
+#[cfg(not(unix))]
+fn identity(_path: &Path) -> Option<(u64, u64)> {
+    None
+}
+
+impl Disk {
+    /// Runs `work` in a transaction and returns when it is on disk, as far as the durability asks.
+    ///
+    /// An error from `work` undoes what it did and is handed on; the handle stays fine. An error of SQLite or the disk
+    /// undoes it, answers [`Error::Durability`] and makes the handle read-only. Another process that holds the store
+    /// longer than the busy timeout is [`Error::Locked`]. A commit whose sync failed may still be found by a later open.
+    pub fn write<T>(&self, now: Micros, work: impl FnOnce(&mut Transaction<'_>) -> Result<T>) -> Result<Written<T>> {
+        self.arriving.fetch_add(1, Ordering::SeqCst);
+        let mut writer = self.writer.lock();
+        self.arriving.fetch_sub(1, Ordering::SeqCst);
+        let member = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.join(&mut writer, now, work)));
+        let member = match member {
+            Ok(member) => member,
+            Err(panic) => {
+                self.leave(&mut writer);
+                self.settle(&mut writer);
+                std::panic::resume_unwind(panic);
+            }
+        };
+        let full = writer.group.as_ref().is_none_or(|group| {
+            group.members == 0 || group.members >= GROUP_WRITES || group.written_rows >= GROUP_ROWS
+        });
+        // In RAM there is no sync to share, and readers on the one connection would see the open group.
+        if full || self.place.is_none() || self.arriving.load(Ordering::SeqCst) == 0 {
+            self.settle(&mut writer);
+        }
+        let (written, outcome) = member?;
+        loop {
+            match outcome.get() {
+                Some(Ok(())) => return Ok(written),
+                Some(Err(error)) => return Err(error.clone()),
+                None => self.settled.wait(&mut writer),
+            }
+        }
+    }
+
+    /// Copies the WAL into the file and empties it, so that nothing erased stays in it. `false` when a reader still
+    /// needed it.
+    pub fn empty_log(&self) -> Result<bool> {
+        self.check_writable()?;
+        let mut writer = self.writer.lock();
+        self.settle(&mut writer);
+        let connection = writer.connection.as_ref().ok_or(Error::Closed)?;
+        if self.place.is_none() {
+            return Ok(true);
+        }
+        let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+        busy.map(|busy| busy == 0).map_err(|error| {
+            let failure = self.write_failure("write the log into the file", &error);
+            self.poison_by(&failure);
+            failure.error
+        })
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        if let Some(message) = self.poison.get() {
+            return Err(Error::ReadOnly { message: message.clone() });
+        }
+        if self.options.read_only {
+            return Err(Error::ReadOnly { message: "it was opened to read".to_owned() });
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_failure(&self, operation: &str, error: &rusqlite::Error) -> WriteFailure {
+        WriteFailure::new(operation, &self.shown_path(), self.options.busy_timeout_ms, error)
+    }
+
+    fn poison_by(&self, failure: &WriteFailure) {
+        if failure.blame == Blame::Disk {
+            let _ = self.poison.set(format!("an earlier write failed: {}", failure.error));
+        }
+    }
+
+    /// Runs the work inside the open group, or opens one. On an error nothing of the work is left in it.
+    #[expect(clippy::type_complexity, reason = "the pair lives for one line")]
+    fn join<T>(
+        &self,
+        writer: &mut Writer,
+        now: Micros,
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<T>,
+    ) -> Result<(Written<T>, Arc<OnceLock<Result<()>>>)> {
+        self.check_writable()?;
+        let Writer { connection, group, encoder, .. } = &mut *writer;
+        let connection = connection.as_ref().ok_or(Error::Closed)?;
+        let group = match group {
+            Some(open) => {
+                let marked =
+                    connection.prepare_cached("SAVEPOINT member").and_then(|mut statement| statement.execute([]));
+                if let Err(error) = marked {
+                    let failure = self.write_failure("mark a write", &error);
+                    return Err(self.fail_group(writer, failure));
+                }
+                open
+            }
+            None => group.insert(self.begin(connection)?),
+        };
+        let next = Counter { commit: group.counter.commit + 1, ..group.counter };
+        let mut transaction = Transaction::new(self, connection, encoder, next, now);
+        let result = work(&mut transaction);
+        let (counter, touched, failure) = transaction.end();
+        // Whatever the work made of it, after such a failure the transaction is gone or not to be trusted.
+        if let Some(failure) = failure {
+            return Err(self.fail_group(writer, failure));
+        }
+        let outcome = Arc::clone(&group.outcome);
+        match result {
+            Ok(value) if touched == 0 => {
+                let commit = group.counter.commit;
+                let alone = group.members == 0;
+                self.leave(writer);
+                if alone {
+                    self.settle(writer);
+                }
+                Ok((Written { value, commit }, outcome))
+            }
+            Ok(value) => {
+                if group.members > 0 {
+                    let kept =
+                        connection.prepare_cached("RELEASE member").and_then(|mut statement| statement.execute([]));
+                    if let Err(error) = kept {
+                        let failure = self.write_failure("keep a write", &error);
+                        return Err(self.fail_group(writer, failure));
+                    }
+                }
+                group.counter = counter;
+                group.members += 1;
+                group.written_rows += touched;
+                Ok((Written { value, commit: counter.commit }, outcome))
+            }
+            Err(error) => {
+                self.leave(writer);
+                Err(error)
+            }
+        }
+    }
+
+    /// Starts SQLite's transaction and reads where the store stands.
+    fn begin(&self, connection: &Connection) -> Result<Group> {
+        let operation = "begin a write";
+        if let Err(error) = connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut statement| statement.execute([]))
+        {
+            let failure = self.write_failure(operation, &error);
+            self.poison_by(&failure);
+            return Err(failure.error);
+        }
+        let counter = connection
+            .prepare_cached(Counter::SELECT)
+            .and_then(|mut statement| statement.query_row([], |row| Ok(Counter::read(row))));
+        let failure = match counter {
+            Ok(Ok(counter)) => {
+                return Ok(Group { counter, members: 0, written_rows: 0, outcome: Arc::default() });
+            }
+            Ok(Err(message)) => {
+                WriteFailure { error: Error::Corrupt { what: self.shown_path(), message }, blame: Blame::Disk }
+            }
+            Err(error) => self.write_failure(operation, &error),
+        };
+        let _ = connection.execute_batch("ROLLBACK");
+        self.poison_by(&failure);
+        Err(failure.error)
+    }
+
+    /// Undoes the last member's part: back to its savepoint, or the whole transaction when it was alone.
+    fn leave(&self, writer: &mut Writer) {
+        let (Some(connection), Some(group)) = (&writer.connection, &writer.group) else { return };
+        if group.members == 0 {
+            return;
+        }
+        if let Err(error) = connection.execute_batch("ROLLBACK TO member; RELEASE member") {
+            let failure = self.write_failure("undo a write", &error);
+            self.fail_group(writer, failure);
+        }
+    }
+
+    /// Undoes the whole group and tells all its members.
+    fn fail_group(&self, writer: &mut Writer, failure: WriteFailure) -> Error {
+        self.poison_by(&failure);
+        if let Some(connection) = &writer.connection
+            && !connection.is_autocommit()
+        {
+            let _ = connection.execute_batch("ROLLBACK");
+        }
+        if let Some(group) = writer.group.take() {
+            let _ = group.outcome.set(Err(failure.error.clone()));
+            self.settled.notify_all();
+        }
+        failure.error
+    }
+
+    /// Ends the open group, if there is one: commits it, or undoes it when nothing is in it.
+    pub(super) fn settle(&self, writer: &mut Writer) {
+        let Some(group) = &writer.group else { return };
+        let Some(connection) = &writer.connection else { return };
+        let result = if group.members == 0 {
+            connection.execute_batch("ROLLBACK")
+        } else {
+            let counted = connection
+                .prepare_cached(Counter::UPDATE)
+                .and_then(|mut statement| statement.execute(group.counter.params()));
+            counted
+                .and_then(|_| connection.prepare_cached("COMMIT"))
+                .and_then(|mut statement| statement.execute([]))
+                .map(|_| ())
+        };
+        let failure = match result {
+            Err(error) => self.write_failure("commit a write", &error),
+            Ok(()) => match writer.files.moved() {
+                None => {
+                    if let Some(group) = writer.group.take() {
+                        let _ = group.outcome.set(Ok(()));
+                        self.settled.notify_all();
+                    }
+                    return;
+                }
+                Some(path) => WriteFailure {
+                    error: Error::Durability {
+                        operation: "commit a write".to_owned(),
+                        message: format!("{} was deleted or replaced while it was open", path.display()),
+                    },
+                    blame: Blame::Disk,
+                },
+            },
+        };
+        self.fail_group(writer, failure);
+    }
+}
