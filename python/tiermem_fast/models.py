@@ -75,22 +75,35 @@ class Shape(BaseModel):
 def _first_fault(cls: type[BaseModel], error: ValidationError) -> InvalidInput:
     """The first fault that pydantic found, named by the path to the argument, with the value and the remedy."""
     fault = error.errors(include_url=False)[0]
-    argument = ".".join(str(part) for part in fault["loc"]) or cls.__name__
+    path = [str(part) for part in fault["loc"]]
+    argument = ".".join(path) or cls.__name__
     own = fault.get("ctx", {}).get("error")
-    if isinstance(own, InvalidInput):  # one of the checks below, whose message has the value in it
-        return InvalidInput.of(argument, str(own).removeprefix(f"{own.argument}: "))
+    if isinstance(own, InvalidInput):  # one of the checks of this package, whose message has the value in it
+        name, owner = own.argument or "", _model_at(cls, path)
+        if owner is not None and name in owner.model_fields:
+            argument = ".".join([*path, name])
+        return InvalidInput.of(argument, str(own).removeprefix(f"{name}: "))
     if fault["type"] == "extra_forbidden":
-        # The known names are those of the model that the path leads to.
-        owner: Any = cls
-        for part in fault["loc"][:-1]:
-            owner = _model_within(owner.model_fields[part].annotation) if isinstance(part, str) else owner
-        return InvalidInput.of(argument, f"unknown; {nearest(str(fault['loc'][-1]), owner.model_fields)}")
+        owner = _model_at(cls, path[:-1]) or cls
+        return InvalidInput.of(argument, f"unknown; {nearest(path[-1], owner.model_fields)}")
     if fault["type"] == "missing":
         return InvalidInput.of(argument, "is needed")
     return InvalidInput.of(argument, f"{fault['msg'].removeprefix('Value error, ')}, got {shown(fault['input'])}")
 
 
-def _model_within(annotation: Any) -> Any:
+def _model_at(model: type[BaseModel], path: list[str]) -> type[BaseModel] | None:
+    """The model that a path of field names and positions leads to, ``None`` when it is no model."""
+    found: type[BaseModel] | None = model
+    for part in path:
+        if found is None:
+            return None
+        if not part.isdecimal():  # a position within a tuple of models stays with the model
+            field = found.model_fields.get(part)
+            found = _model_within(field.annotation) if field else None
+    return found
+
+
+def _model_within(annotation: Any) -> type[BaseModel] | None:
     """The model in an annotation such as ``tuple[Dropped, ...]``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
