@@ -1,0 +1,459 @@
+"""What goes into the next prompt: which memories, in which order, written how, within how many tokens.
+
+Owns the default :class:`BriefingPolicy`, :func:`draft_briefing`. Calls :mod:`.writing` and the words below: no store,
+no clock, no model. It promises that the draft never costs more than the budget, counted on the final text, that every
+candidate is either in it or named with the reason, and that what tools and imports say is fenced as data.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from ..errors import InvalidInput, nearest, shown
+from ..tiers import DropReason, Source, Tier
+from ..times import from_seconds
+from . import writing
+from .tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ..models import Briefing, MemoryItem
+    from .tokens import TokenCounter
+
+__all__ = [
+    "BriefingPolicy",
+    "BriefingRules",
+    "Candidate",
+    "Draft",
+    "DraftItem",
+    "DroppedCandidate",
+    "draft_briefing",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A memory that might go into a prompt, with what the decision needs and no more.
+
+    Attributes
+    ----------
+    id, text, tier, source, trust, about, session, importance
+        As in a memory.
+    created_at, expires_at
+        Seconds since 1970 UTC.
+    superseded_by
+        Id of the memory that took its place.
+    denied
+        A label that the reader holds no grant for.
+    score, relevance, strength
+        As in a hit. ``relevance`` is ``None`` when it was not searched for but stands in the window, in working memory,
+        or was triggered: then there is no floor for it.
+    why
+        Why it was proposed, for the reader of the result.
+    """
+
+    id: str
+    text: str
+    tier: Tier
+    source: Source = Source.USER
+    trust: float = 1.0
+    about: str | None = None
+    session: str | None = None
+    created_at: float = 0.0
+    expires_at: float | None = None
+    superseded_by: str | None = None
+    denied: str | None = None
+    importance: float = 0.5
+    score: float | None = None
+    relevance: float | None = None
+    strength: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BriefingRules:
+    """How tokens are spent; the fields are those of the ``briefing`` section of the configuration.
+
+    Attributes
+    ----------
+    procedural_share, working_share, episodic_share, semantic_share
+        What each tier may spend before the others had their turn; what one leaves, the others get.
+    episodic_window
+        The newest episodes that are considered, those of the session at hand before all others.
+    min_relevance
+        The floor; ``None`` is none.
+    min_trust
+        Below this trust a text is fenced as data.
+    language
+        Of headings and origins.
+    """
+
+    procedural_share: float = 0.2
+    working_share: float = 0.25
+    episodic_share: float = 0.25
+    semantic_share: float = 0.3
+    episodic_window: int = 20
+    min_relevance: float | None = None
+    min_trust: float = 0.5
+    language: Literal["auto", "en", "zh"] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class DraftItem:
+    """A memory in the draft: the candidate, the mark behind its line, its origin as written, and its tokens."""
+
+    candidate: Candidate
+    citation: str
+    origin: str
+    tokens: int
+
+    @property
+    def id(self) -> str:
+        """Id of the memory."""
+        return self.candidate.id
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedCandidate:
+    """A candidate left out: its id, why, the numbers behind that, and how its text begins unless it is private."""
+
+    id: str
+    reason: DropReason
+    detail: str
+    preview: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The result: the text, what is in it, what is not, and what it costs."""
+
+    text: str
+    items: tuple[DraftItem, ...]
+    dropped: tuple[DroppedCandidate, ...]
+    tokens: int
+    budget: int
+
+    def as_briefing(self, memories: Mapping[str, MemoryItem]) -> Briefing:
+        """The result as it is handed out, with the whole memories in it.
+
+        Parameters
+        ----------
+        memories
+            Id to memory, at least of those in :attr:`items`.
+        """
+        from ..models import Briefing, BriefingItem, Dropped, MemoryItem
+
+        items = tuple(
+            BriefingItem.model_construct(
+                **{name: getattr(memories[item.id], name) for name in MemoryItem.model_fields},
+                citation=item.citation,
+                origin=item.origin,
+                why=item.candidate.why,
+                score=item.candidate.score,
+                relevance=item.candidate.relevance,
+                strength=item.candidate.strength,
+            )
+            for item in self.items
+        )
+        dropped = tuple(
+            Dropped.model_construct(id=one.id, reason=one.reason, detail=one.detail, preview=one.preview)
+            for one in self.dropped
+        )
+        return Briefing.model_construct(
+            text=self.text, items=items, dropped=dropped, tokens=self.tokens, budget=self.budget
+        )
+
+
+class BriefingPolicy(Protocol):
+    """Decides what goes into a prompt. :func:`draft_briefing` is the default; any callable of this form replaces it."""
+
+    def __call__(
+        self,
+        candidates: Iterable[Candidate],
+        *,
+        query: str,
+        now: float,
+        budget: int,
+        task: str | None = None,
+        session: str | None = None,
+        about: str | None = None,
+        count: TokenCounter = estimate_tokens,
+        rules: BriefingRules = ...,
+    ) -> Draft:
+        """Draft the briefing; see :func:`draft_briefing`."""
+        ...
+
+
+_DEFAULT_RULES = BriefingRules()
+
+ORDER = (Tier.PROCEDURAL, Tier.WORKING, Tier.EPISODIC, Tier.SEMANTIC)
+"""The tiers as a briefing has them: how to act, what is at hand, what was said, what is known."""
+
+
+def draft_briefing(
+    candidates: Iterable[Candidate],
+    *,
+    query: str,
+    now: float,
+    budget: int,
+    task: str | None = None,
+    session: str | None = None,
+    about: str | None = None,
+    count: TokenCounter = estimate_tokens,
+    rules: BriefingRules = _DEFAULT_RULES,
+) -> Draft:
+    """Spend a token budget on memories.
+
+    Each tier first spends its share, in the order procedural, working, episodic, semantic; then what is left goes to
+    what did not fit, in the same order. Procedural and semantic memories go by score, working and episodic ones newest
+    first. A memory goes in whole or not at all.
+
+    Parameters
+    ----------
+    candidates
+        What was found, of all tiers, in any order.
+    query
+        The question; it decides the language of the headings.
+    now
+        Seconds since 1970 UTC.
+    budget
+        The most tokens that the text may cost.
+    task
+        The type of task, which decides the language where the question has no words.
+    session
+        The session at hand: its episodes need no relevance.
+    about
+        Whom or what the prompt concerns. What is known of somebody else stays out; with ``None`` all are let in, and
+        each line says whom it concerns.
+    count
+        Tells the tokens of a text.
+    rules
+        Shares, window and floor.
+
+    Raises
+    ------
+    InvalidInput
+        If the budget is no number of tokens, or a rule or the counter's answer makes no sense.
+
+    Examples
+    --------
+    >>> found = [
+    ...     Candidate("018bcfe5-6872-7007-bfff-00005c9e01aa", "Likes tea", Tier.SEMANTIC, relevance=0.8, score=0.7),
+    ...     Candidate("018bcfe5-6872-7007-bfff-00005c9e01ab", "Has a dog", Tier.SEMANTIC, relevance=0.1, score=0.1),
+    ... ]
+    >>> rules = BriefingRules(min_relevance=0.3)
+    >>> draft = draft_briefing(found, query="What to drink?", now=0.0, budget=60, rules=rules)
+    >>> print(draft.text)
+    ## Known facts
+    - Likes tea [m:5c9e01aa] (user, 1 Jan 1970)
+    >>> draft.dropped[0].reason.value, draft.dropped[0].detail
+    ('below_threshold', 'relevance 0.10 is under 0.30')
+    """
+    _check(budget, rules)
+    ordered = _in_order(candidates, session)
+    words = writing.words_of(rules.language, [query, task or "", *(one.text for one in ordered)])
+    citations = writing.citations([one.id for one in ordered])
+    dropped: dict[int, DroppedCandidate] = {}
+
+    def drop(place: int, reason: DropReason, detail: str) -> None:
+        one = ordered[place]
+        preview = "" if reason is DropReason.PRIVATE or one.denied else writing.one_line(one.text, 60)
+        dropped[place] = DroppedCandidate(one.id, reason, detail, preview)
+
+    _sift(ordered, drop, citations=citations, session=session, about=about, now=now, rules=rules)
+    page = _Page(words, count, budget)
+    waiting = [
+        page.price(place, one.tier, _written(one, citations[place], words, rules))
+        for place, one in enumerate(ordered)
+        if place not in dropped
+    ]
+    shares = {tier: int(budget * getattr(rules, f"{tier.value}_share")) for tier in ORDER}
+    for line in [line for line in waiting if not page.take(line, shares[line.tier])]:
+        page.take(line, budget)
+    text, tokens = page.settle()
+    placed = {line.place: line.tokens for line in page.lines}
+    for line in waiting:
+        if line.place not in placed:
+            drop(line.place, DropReason.OVER_BUDGET, f"needs {page.need(line)} tokens, {page.left()} are left")
+    items = tuple(
+        DraftItem(ordered[place], citations[place], _origin(ordered[place], words, rules), placed[place])
+        for place in sorted(placed)
+    )
+    return Draft(text, items, tuple(dropped[place] for place in sorted(dropped)), tokens, budget)
+
+
+def _check(budget: int, rules: BriefingRules) -> None:
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 0:
+        raise InvalidInput.of("budget", f"{shown(budget)} is not a number of tokens from 0")
+    if rules.language not in ("auto", *writing.LANGUAGES):
+        raise InvalidInput.of(
+            "language", f"{shown(rules.language)} is unknown; {nearest('', ['auto', *writing.LANGUAGES])}"
+        )
+    for tier in ORDER:
+        share = getattr(rules, f"{tier.value}_share")
+        if not 0.0 <= share <= 1.0:
+            raise InvalidInput.of(f"{tier.value}_share", f"{shown(share)} is not between 0 and 1")
+
+
+# Which candidates are considered, and in which order.
+
+
+def _in_order(candidates: Iterable[Candidate], session: str | None) -> list[Candidate]:
+    """The candidates as they stand in line for tokens; the id settles what is equal, so that a run can be repeated."""
+
+    def key(one: Candidate) -> tuple[int, float, float, float, str]:
+        by_score = (-(one.score or 0.0), -one.importance, -one.created_at)
+        by_time = (0.0 if one.session == session else 1.0, -one.created_at, -one.importance)
+        by_score_first = one.tier in (Tier.PROCEDURAL, Tier.SEMANTIC)
+        return (ORDER.index(one.tier), *(by_score if by_score_first else by_time), one.id)
+
+    return sorted(candidates, key=key)
+
+
+def _sift(
+    ordered: Sequence[Candidate],
+    drop: Callable[[int, DropReason, str], None],
+    *,
+    citations: Sequence[str],
+    session: str | None,
+    about: str | None,
+    now: float,
+    rules: BriefingRules,
+) -> None:
+    """Drops everything that no number of tokens would let in, each for the first reason that holds."""
+    seen: dict[tuple[str, str], int] = {}
+    ids: set[str] = set()
+    episodes = 0
+    for place, one in enumerate(ordered):
+        refusal = _refusal(one, session=session, about=about, now=now, rules=rules)
+        if refusal is not None:
+            drop(place, *refusal)
+            continue
+        said = (_END_OF_SENTENCE.sub("", _folded(one.text)), _folded(one.about or ""))
+        if one.id in ids:
+            drop(place, DropReason.DUPLICATE, "the same memory was proposed twice")
+        elif said in seen:
+            drop(place, DropReason.DUPLICATE, f"says the same as {citations[seen[said]]}")
+        elif one.tier is Tier.EPISODIC and episodes >= rules.episodic_window:
+            drop(place, DropReason.OVER_BUDGET, f"the window holds the newest {rules.episodic_window} episodes")
+        else:
+            seen[said] = place
+            ids.add(one.id)
+            episodes += one.tier is Tier.EPISODIC
+
+
+def _refusal(
+    one: Candidate, *, session: str | None, about: str | None, now: float, rules: BriefingRules
+) -> tuple[DropReason, str] | None:
+    if one.denied is not None:
+        return DropReason.PRIVATE, f"a grant for the label {writing.one_line(one.denied, 40)!r} is needed"
+    if one.superseded_by is not None:
+        return DropReason.SUPERSEDED, f"by {one.superseded_by}"
+    if one.expires_at is not None and one.expires_at <= now:
+        return DropReason.EXPIRED, f"at {from_seconds(one.expires_at):%Y-%m-%d %H:%M} UTC"
+    if about is not None and one.about is not None and _folded(one.about) != _folded(about):
+        return DropReason.OTHER_ABOUT, f"concerns {writing.one_line(one.about, 40)!r}"
+    in_session = session is not None and one.session == session
+    at_hand = one.tier is Tier.WORKING or (one.tier is Tier.EPISODIC and in_session)
+    floor = rules.min_relevance
+    if floor is not None and one.relevance is not None and not at_hand and one.relevance < floor:
+        return DropReason.BELOW_THRESHOLD, f"relevance {one.relevance:.2f} is under {floor:.2f}"
+    return None
+
+
+_END_OF_SENTENCE = re.compile("[ .!?。]+$")
+
+
+def _folded(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def _is_data(one: Candidate, rules: BriefingRules) -> bool:
+    return one.source in (Source.TOOL, Source.IMPORT) or not one.trust >= rules.min_trust
+
+
+def _origin(one: Candidate, words: writing.Words, rules: BriefingRules) -> str:
+    return writing.origin(one.source, one.created_at, one.session, one.about, words, data=_is_data(one, rules))
+
+
+def _written(one: Candidate, citation: str, words: writing.Words, rules: BriefingRules) -> str:
+    return writing.line(one.text, citation, _origin(one, words, rules), words, data=_is_data(one, rules))
+
+
+# The page and its price.
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line that waits for its place: whose it is, and what it is thought to cost."""
+
+    place: int
+    tier: Tier
+    text: str
+    tokens: int
+
+
+@dataclass(slots=True)
+class _Page:
+    """The lines taken so far, with what they are thought to cost; only :meth:`settle` knows what the whole costs."""
+
+    words: writing.Words
+    count: TokenCounter
+    budget: int
+    lines: list[_Line] = field(default_factory=list)
+    spent: dict[Tier, int] = field(default_factory=dict)
+    headings: dict[Tier, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.headings = {tier: self._counted(f"\n## {heading}\n") for tier, heading in self.words.headings.items()}
+
+    def price(self, place: int, tier: Tier, text: str) -> _Line:
+        return _Line(place, tier, text, self._counted(text + "\n"))
+
+    def need(self, line: _Line) -> int:
+        """What the line costs as things stand: with the heading, if it would be the first of its tier."""
+        return line.tokens if line.tier in self.spent else line.tokens + self.headings[line.tier]
+
+    def left(self) -> int:
+        return self.budget - sum(self.spent.values())
+
+    def take(self, line: _Line, allowed: int) -> bool:
+        """Takes the line if what its tier is allowed, and the budget of all, hold it."""
+        need = self.need(line)
+        after = self.spent.get(line.tier, 0) + need
+        if need > self.left() or after > allowed:
+            return False
+        self.spent[line.tier] = after
+        self.lines.append(line)
+        return True
+
+    def settle(self) -> tuple[str, int]:
+        """The final text and its price; lines are taken back, the last one first, while the whole is too dear."""
+        while self.lines:
+            text = self._text()
+            tokens = self._counted(text)
+            if tokens <= self.budget:
+                return text, tokens
+            back = self.lines.pop()
+            self.spent[back.tier] -= back.tokens
+            if all(one.tier is not back.tier for one in self.lines):
+                del self.spent[back.tier]
+        return "", 0
+
+    def _text(self) -> str:
+        parts = []
+        for tier in ORDER:
+            lines = sorted((line.place, line.text) for line in self.lines if line.tier is tier)
+            if lines:
+                parts.append("\n".join([f"## {self.words.headings[tier]}", *(text for _, text in lines)]))
+        return "\n\n".join(parts)
+
+    def _counted(self, text: str) -> int:
+        tokens = self.count(text)
+        if not isinstance(tokens, int) or tokens < 0:
+            raise InvalidInput.of("count", f"the counter answered {shown(tokens)}, which is not a number of tokens")
+        return tokens

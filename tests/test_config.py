@@ -1,0 +1,82 @@
+"""The configuration: defaults of the design, bounds, and the message for what is not known."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from tiermem_fast.config import Config
+from tiermem_fast.errors import InvalidInput
+from tiermem_fast.models import Shape
+
+build: Any = Config
+
+
+def test_the_defaults_are_those_of_the_design() -> None:
+    flat = Config().flat()
+    day = 86_400
+    expected = {
+        "laws.working_half_life": 1_800, "laws.episodic_half_life": 7 * day, "laws.semantic_half_life": 180 * day,
+        "laws.working_shape": math.inf, "laws.episodic_shape": 1, "laws.semantic_shape": 1, "laws.birth_spread": 4,
+        "laws.gain": 1, "laws.strength_share": 0.2, "laws.importance_share": 0.1,
+        "working.capacity": 20, "working.ttl": 1_800, "working.keep_share": 0.5,
+        "consolidation.promote_uses": 3, "consolidation.promote_importance": 0.7, "consolidation.promote_sessions": 3,
+        "consolidation.merge_cosine": 0.97, "consolidation.merge_jaccard": 0.85,
+        "cleanup.idle_days": 90, "cleanup.max_importance": 0.3,
+        "vectors.graph_bytes": 16 * 2**20, "vectors.rebuild_share": 0.25, "briefing.budget": 1_200,
+        "durability": "full", "id_seed": None,
+    }  # fmt: skip
+    assert {name: flat[name] for name in expected} == expected
+
+
+def test_flat_is_every_field_as_a_scalar() -> None:
+    flat = Config().flat()
+    sections = [section for _, section in Config() if isinstance(section, Shape)]
+    assert len(flat) == sum(len(type(section).model_fields) for section in sections) + 2
+    assert all(value is None or type(value) in (float, int, str) for value in flat.values())
+
+
+def test_json_goes_and_comes() -> None:
+    config = build(laws={"gain": 0.5, "episodic_shape": math.inf}, durability="normal", id_seed=7)
+    assert Config.model_validate_json(config.model_dump_json()) == config
+    assert build(**config.model_dump()) == config
+
+
+@pytest.mark.parametrize(
+    ("given", "argument", "part"),
+    [
+        ({"law": {}}, "law", "did you mean 'laws'?"),
+        ({"laws": {"gane": 1}}, "laws.gane", "did you mean 'gain'?"),
+        ({"briefing": {"budgets": 1}}, "briefing.budgets", "did you mean 'budget'?"),
+        ({"laws": {"gain": -1}}, "laws.gain", "got -1"),
+        ({"laws": {"gain": math.inf}}, "laws.gain", "inf"),
+        ({"laws": {"episodic_half_life": 0}}, "laws.episodic_half_life", "got 0"),
+        ({"laws": {"semantic_shape": math.nan}}, "laws.semantic_shape", "nan"),
+        ({"laws": {"strength_share": 0.6, "importance_share": 0.5}}, "laws.strength_share", "together more than 1"),
+        ({"laws": 3}, "laws", "got 3"),
+        ({"working": {"capacity": 0}}, "working.capacity", "got 0"),
+        ({"working": {"capacity": 2.5}}, "working.capacity", "2.5"),
+        ({"search": {"vector_weight": 0, "keyword_weight": 0}}, "search.vector_weight", "no arm"),
+        ({"search": {"candidates": 10_001}}, "search.candidates", "10001"),
+        ({"keywords": {"b": 1.5}}, "keywords.b", "got 1.5"),
+        ({"vectors": {"search_ef": 0}}, "vectors.search_ef", "got 0"),
+        ({"briefing": {"semantic_share": 0.9}}, "briefing.semantic_share", "over 1"),
+        ({"briefing": {"language": "fr"}}, "briefing.language", "'fr'"),
+        ({"durability": "fast"}, "durability", "'fast'"),
+        ({"id_seed": -1}, "id_seed", "-1"),
+        ({"id_seed": 2**64}, "id_seed", "18446744073709551616"),
+    ],
+)
+def test_a_bad_value_is_refused_by_its_path(given: dict[str, Any], argument: str, part: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        build(**given)
+    assert caught.value.argument == argument
+    assert part in str(caught.value)
+
+
+def test_is_frozen_and_hashable() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Config().durability = "normal"
+    assert {Config(): 1}[Config()] == 1
