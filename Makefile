@@ -21,9 +21,12 @@ DEMO_FLAGS ?=
 
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PIP := $(BIN)/python -m pip
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml -o -name build.rs)
 
+# Also for the pip that maturin starts.
+export PIP_QUIET := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The interpreter that pyo3's build script looks at when cargo is called without maturin.
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 

@@ -10,16 +10,13 @@ PACKAGE = "tiermem_fast"
 SOURCE = Path(__file__).resolve().parent.parent / "python" / PACKAGE
 
 # The rooms, lowest floor first. A module or folder that is not named here has no place in the house yet.
-FLOORS: dict[str, int] = {
-    room: floor
-    for floor, rooms in enumerate([
-        ("errors", "models", "config", "tiers", "times"),
-        ("embedding", "kernels", "policy", "snapshot"),
-        ("memory", "tenants", "aio", "quality"),
-        ("cli", "demo", "batch", "service", "mcp", "integrations", "backends"),
-    ])
-    for room in rooms
-}
+HOUSE = (
+    ("errors", "models", "config", "tiers", "times"),
+    ("embedding", "kernels", "policy", "snapshot"),
+    ("memory", "tenants", "aio", "quality"),
+    ("cli", "demo", "batch", "service", "mcp", "integrations", "backends"),
+)
+FLOORS: dict[str, int] = {room: floor for floor, rooms in enumerate(HOUSE) for room in rooms}
 # May import anything: the lobby re-exports every floor, and `python -m` only opens the door of the command line.
 LOBBY = {"__init__", "__main__"}
 # May hold the native module: everybody else goes through these.
@@ -49,9 +46,8 @@ def imported_names(tree: ast.AST, module: str, *, is_package: bool) -> Iterator[
             and isinstance(node.args[0], ast.Constant)
             and isinstance(node.args[0].value, str)
         ):
-            yield node.lineno, node.args[0].value.replace("..", ".") if node.args[0].value[0] != "." else (
-                f"{PACKAGE}{node.args[0].value}"
-            )
+            name = node.args[0].value
+            yield node.lineno, PACKAGE + name if name.startswith(".") else name
 
 
 def faults(source: str, module: str, *, is_package: bool = False) -> list[str]:
@@ -72,8 +68,8 @@ def faults(source: str, module: str, *, is_package: bool = False) -> list[str]:
             if room not in CORE_DOORS:
                 found.append(f"{where}: only {' and '.join(sorted(CORE_DOORS))} may import _core")
         elif target not in FLOORS:
-            # A name of the lobby (`from tiermem_fast import TierMemory`), or data beside it.
-            if FLOORS[room] < FACES and not target.startswith("_"):
+            # The lobby, or a name that it exports; the data files beside it belong to nobody.
+            if FLOORS[room] < FACES and target != "_data":
                 found.append(f"{where}: imports `{name}` from the package itself, which stands above every room")
         elif FLOORS[target] > FLOORS[room]:
             found.append(f"{where}: P{FLOORS[room]} `{room}` imports P{FLOORS[target]} `{target}`")
@@ -97,7 +93,7 @@ def test_there_is_a_house() -> None:
 
 
 @pytest.mark.parametrize(("path", "module", "is_package"), [pytest.param(*entry, id=entry[1]) for entry in modules()])
-def test_imports_go_down(path: Path, module: str, is_package: bool) -> None:  # noqa: FBT001
+def test_imports_go_down(path: Path, module: str, is_package: bool) -> None:
     assert faults(path.read_text(encoding="utf-8"), module, is_package=is_package) == []
 
 
@@ -162,13 +158,17 @@ def test_the_checker_sees_a_fault(module: str, source: str, word: str) -> None:
 @pytest.mark.parametrize(
     ("module", "source", "is_package"),
     [
-        ("tiermem_fast.memory", "from ._core import Engine\nfrom tiermem_fast.policy import write\nimport numpy", False),
+        (
+            "tiermem_fast.memory",
+            "from ._core import Engine\nfrom tiermem_fast.policy import write\nimport numpy",
+            False,
+        ),
         ("tiermem_fast.policy", "from .write import decide\nfrom ..errors import InvalidInput", True),
         ("tiermem_fast.service.app", "from tiermem_fast import TierMemory\nfrom .routes import router", False),
         ("tiermem_fast", "from tiermem_fast.cli import main\nfrom tiermem_fast import _core", True),
     ],
 )
-def test_the_checker_lets_the_rest_pass(module: str, source: str, is_package: bool) -> None:  # noqa: FBT001
+def test_the_checker_lets_the_rest_pass(module: str, source: str, is_package: bool) -> None:
     assert faults(source, module, is_package=is_package) == []
 
 
