@@ -92,7 +92,7 @@ bench-full: $(STAMPS)/extra-bench ## Measure everything, the kernels under crite
 
 .PHONY: wheel
 wheel: $(STAMPS)/venv ## Build the abi3 wheel into dist/
-	$(BIN)/maturin build --release --out dist
+	$(BIN)/maturin build --release $(CARGO_FLAGS) --out dist
 
 .PHONY: sdist
 sdist: $(STAMPS)/venv ## Build the source distribution into dist/
@@ -129,5 +129,5 @@ $(STAMPS)/extra-%: pyproject.toml $(STAMPS)/venv
 # Only one profile can be the installed one: its stamp replaces the others.
 $(STAMPS)/develop-$(PROFILE): pyproject.toml $(RUST_SOURCES) $(STAMPS)/venv
 	@rm -f $(STAMPS)/develop-*
-	VIRTUAL_ENV="$(abspath $(VENV))" $(BIN)/maturin develop --profile $(PROFILE) $(MATURIN_FLAGS)
+	VIRTUAL_ENV="$(abspath $(VENV))" $(BIN)/maturin develop --profile $(PROFILE) $(CARGO_FLAGS) $(MATURIN_FLAGS)
 	@touch $@
