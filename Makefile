@@ -66,9 +66,9 @@ test-slow: ## Run the slow tests only
 .PHONY: lint
 lint: $(STAMPS)/extra-dev $(STAMPS)/extra-cli ## Check format, lints, types and stubs of both languages
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets $(CARGO_FLAGS) -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(CARGO) clippy --workspace --all-targets $(CARGO_FLAGS) -- -D warnings
 	@$(MAKE) --no-print-directory develop
 	$(BIN)/python -m mypy
 	$(BIN)/python -m mypy.stubtest tiermem_fast._core
