@@ -302,14 +302,14 @@ impl PyEngine {
 
     /// A select over the store's own tables: (column names, rows).
     fn sql<'py>(&self, py: Python<'py>, statement: &str, limit: usize) -> PyResult<(Vec<String>, Bound<'py, PyList>)> {
-        let (names, rows) = enter(py, self.process, || self.engine.disk()?.query(statement, limit))?;
+        let answer = enter(py, self.process, || self.engine.disk()?.query(statement, limit))?;
         let list = PyList::empty(py);
-        for row in rows {
+        for row in answer.rows {
             let values: Vec<Bound<'py, PyAny>> =
                 row.into_iter().map(|value| sql_value(py, value)).collect::<PyResult<_>>()?;
             list.append(PyTuple::new(py, values)?)?;
         }
-        Ok((names, list))
+        Ok((answer.columns, list))
     }
 }
 

@@ -37,6 +37,7 @@ use rusqlite::Connection;
 use crate::base::{Error, MemoryId, Micros, Result, Row};
 
 pub use backup::BackupReport;
+pub use open::sqlite_version;
 pub use query::{Answer, SqlValue};
 pub use read::{Edge, Event, Loaded, Parts, StoredRow};
 pub use schema::SCHEMA_VERSION;

@@ -25,6 +25,11 @@ const CHECKPOINT_PAGES: u32 = 4_000;
 /// The longest pause between two looks at a lock that another process holds.
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// The version of SQLite that is built in.
+pub fn sqlite_version() -> &'static str {
+    rusqlite::version()
+}
+
 impl Disk {
     /// Opens the store in `directory`, or makes one there; `None`, with [`Durability::Memory`], is a store in RAM.
     ///

@@ -14,11 +14,11 @@ pub(super) type Reading<T> = Result<T, String>;
 
 /// The columns of a head in the order of [`read_head`], [`bind_head`] and the table itself.
 pub(super) const HEAD_COLUMNS: &str = "memory.row, id, commit_number, state, tier, source, pinned, importance, trust, \
-     half_life, created_at, last_used_at, expires_at, use_count, repeat_count, version, content_key, session, about, \
-     tags, labels, head_checksum";
+     half_life, created_at, last_used_at, expires_at, use_count, spaced_uses, repeat_count, version, text_key, session, \
+     about, tags, labels, head_checksum";
 
 /// How many columns that are.
-pub(super) const HEAD_WIDTH: usize = 22;
+pub(super) const HEAD_WIDTH: usize = 23;
 
 /// Bytes of one SQLite value at most: a row of this library is far below, and a hostile file gets no more memory.
 pub(super) const VALUE_BYTES: usize = 16 << 20;
@@ -71,10 +71,10 @@ impl Encoder {
             Some(Micros(at)) => self.number(1).number(at as u64),
             None => self.number(0),
         };
-        for value in [head.use_count, head.repeat_count, head.version] {
+        for value in [head.use_count, head.spaced_uses, head.repeat_count, head.version] {
             self.bytes.extend_from_slice(&value.to_le_bytes());
         }
-        self.number(head.content_key).optional(head.session.as_deref()).optional(head.about.as_deref());
+        self.number(head.text_key).optional(head.session.as_deref()).optional(head.about.as_deref());
         for names in [&head.tags, &head.labels] {
             self.number(names.len() as u64);
             for name in names {
@@ -223,14 +223,15 @@ pub(super) fn bind_head(
     statement.raw_bind_parameter(12, head.last_used_at.0)?;
     statement.raw_bind_parameter(13, head.expires_at.map(|at| at.0))?;
     statement.raw_bind_parameter(14, head.use_count)?;
-    statement.raw_bind_parameter(15, head.repeat_count)?;
-    statement.raw_bind_parameter(16, head.version)?;
-    statement.raw_bind_parameter(17, head.content_key as i64)?;
-    statement.raw_bind_parameter(18, head.session.as_deref())?;
-    statement.raw_bind_parameter(19, head.about.as_deref())?;
-    statement.raw_bind_parameter(20, names_to_json(&head.tags))?;
-    statement.raw_bind_parameter(21, names_to_json(&head.labels))?;
-    statement.raw_bind_parameter(22, checksum)
+    statement.raw_bind_parameter(15, head.spaced_uses)?;
+    statement.raw_bind_parameter(16, head.repeat_count)?;
+    statement.raw_bind_parameter(17, head.version)?;
+    statement.raw_bind_parameter(18, head.text_key as i64)?;
+    statement.raw_bind_parameter(19, head.session.as_deref())?;
+    statement.raw_bind_parameter(20, head.about.as_deref())?;
+    statement.raw_bind_parameter(21, names_to_json(&head.tags))?;
+    statement.raw_bind_parameter(22, names_to_json(&head.labels))?;
+    statement.raw_bind_parameter(23, checksum)
 }
 
 /// The head at the start of a row of [`HEAD_COLUMNS`], verified, with its row and its commit.
@@ -253,15 +254,16 @@ pub(super) fn read_head(row: &rusqlite::Row<'_>, encoder: &mut Encoder) -> Readi
             _ => Some(Micros(integer(row, 12, "expires_at")?)),
         },
         use_count: unsigned(row, 13, "use_count")?,
-        repeat_count: unsigned(row, 14, "repeat_count")?,
-        version: unsigned(row, 15, "version")?,
-        content_key: integer(row, 16, "content_key")? as u64,
-        session: optional_text(row, 17, "session")?.map(Into::into),
-        about: optional_text(row, 18, "about")?.map(Into::into),
-        tags: names_from_json(optional_text(row, 19, "tags")?, "tags")?,
-        labels: names_from_json(optional_text(row, 20, "labels")?, "labels")?,
+        spaced_uses: unsigned(row, 14, "spaced_uses")?,
+        repeat_count: unsigned(row, 15, "repeat_count")?,
+        version: unsigned(row, 16, "version")?,
+        text_key: integer(row, 17, "text_key")? as u64,
+        session: optional_text(row, 18, "session")?.map(Into::into),
+        about: optional_text(row, 19, "about")?.map(Into::into),
+        tags: names_from_json(optional_text(row, 20, "tags")?, "tags")?,
+        labels: names_from_json(optional_text(row, 21, "labels")?, "labels")?,
     };
-    matches(encoder.head(place, commit, &head), integer(row, 21, "head_checksum")?, "its head")?;
+    matches(encoder.head(place, commit, &head), integer(row, 22, "head_checksum")?, "its head")?;
     Ok((place, commit, head))
 }
 

@@ -24,13 +24,13 @@ pub struct Transaction<'disk> {
 }
 
 const INSERT_MEMORY: &str = "INSERT INTO memory VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, \
-     ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)";
+     ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)";
 
 /// The id stays out of the list: a column that is named has its index written anew.
 const UPDATE_MEMORY: &str = "UPDATE memory SET commit_number = ?3, state = ?4, tier = ?5, source = ?6, pinned = ?7, \
      importance = ?8, trust = ?9, half_life = ?10, created_at = ?11, last_used_at = ?12, expires_at = ?13, \
-     use_count = ?14, repeat_count = ?15, version = ?16, content_key = ?17, session = ?18, about = ?19, tags = ?20, \
-     labels = ?21, head_checksum = ?22 WHERE row = ?1 AND id = ?2";
+     use_count = ?14, spaced_uses = ?15, repeat_count = ?16, version = ?17, text_key = ?18, session = ?19, about = ?20, tags = ?21, \
+     labels = ?22, head_checksum = ?23 WHERE row = ?1 AND id = ?2";
 
 impl<'disk> Transaction<'disk> {
     pub(super) fn new(
@@ -90,8 +90,8 @@ impl<'disk> Transaction<'disk> {
 
         let written = self.connection.prepare_cached(INSERT_MEMORY).and_then(|mut statement| {
             record::bind_head(&mut statement, row, commit, head, head_checksum)?;
-            statement.raw_bind_parameter(23, content_checksum)?;
-            statement.raw_bind_parameter(24, vector_checksum)?;
+            statement.raw_bind_parameter(24, content_checksum)?;
+            statement.raw_bind_parameter(25, vector_checksum)?;
             statement.raw_execute()
         });
         if let Err(error) = &written
@@ -176,6 +176,20 @@ impl<'disk> Transaction<'disk> {
             Some(Ok((_, _, head))) => Ok(Some(head)),
             Some(Err(message)) => Err(Error::Corrupt { what: format!("the memory in row {}", row.0), message }),
         }
+    }
+
+    /// The content that lies in a row, verified.
+    pub fn content(&mut self, row: Row) -> Result<Option<Content>> {
+        let sql = "SELECT id, content_checksum, text, metadata, private FROM memory JOIN content USING (row) WHERE row = ?1";
+        let found = self.run_reading("read a memory", sql, |statement| {
+            let read = |found: &rusqlite::Row<'_>| -> Reading<Content> {
+                let written = record::integer(found, 1, "content_checksum")?;
+                record::read_content(found, 2, record::id(found, 0)?, written)
+            };
+            statement.query_row([row.0], |found| Ok(read(found))).optional()
+        })?;
+        let corrupt = |message| Error::Corrupt { what: format!("the memory in row {}", row.0), message };
+        found.transpose().map_err(corrupt)
     }
 
     /// The row of the memory with this id.

@@ -139,7 +139,8 @@ impl Disk {
         })
     }
 
-    fn check_writable(&self) -> Result<()> {
+    /// Refuses a handle that was opened to read, or that only reads since a write failed.
+    pub fn check_writable(&self) -> Result<()> {
         self.check_open()?;
         if let Some(message) = self.poison.get() {
             return Err(Error::ReadOnly { message: message.clone() });

@@ -61,7 +61,7 @@ impl Engine {
     pub fn maintain(&self, rows: usize, now: Micros) -> Result<Maintained> {
         self.catch_up()?;
         let mut done = Maintained { uses_flushed: self.pending_uses(), ..Maintained::default() };
-        if done.uses_flushed > 0 && self.disk.is_writable() {
+        if done.uses_flushed > 0 && self.disk.check_writable().is_ok() {
             let _gate = self.gate.lock();
             self.flush_uses(now)?;
         }
@@ -222,7 +222,7 @@ impl Engine {
                     survivor.pinned |= gone.pinned;
                     survivor.version += 1;
                     detail = serde_json::json!({"into": survivor.id.to_string(), "reason": reason});
-                    transaction.edge(*into, gone.id, EdgeKind::DerivedFrom)?;
+                    transaction.edge(*into, step.row(), EdgeKind::DerivedFrom)?;
                     heads[place].1.state = State::Merged;
                     "merge"
                 }

@@ -108,7 +108,7 @@ impl Engine {
             return Ok(());
         }
         let _gate = self.gate.lock();
-        let flushed = if self.disk.is_writable() { self.flush_uses(now) } else { Ok(()) };
+        let flushed = if self.disk.check_writable().is_ok() { self.flush_uses(now) } else { Ok(()) };
         self.disk.close()?;
         flushed
     }
@@ -134,7 +134,7 @@ impl Engine {
         }
         let mut fresh = Vec::new();
         let loaded = self.disk.load_since(known, &mut |row| {
-            fresh.push(row);
+            fresh.push(picture::Analyzed::new(row)?);
             Ok(())
         })?;
         if loaded.reload {
@@ -143,13 +143,12 @@ impl Engine {
             *self.picture.write() = picture;
             return Ok(());
         }
-        let fresh: Vec<_> = fresh.into_iter().map(picture::Analyzed::new).collect::<Result<_>>()?;
+        self.picture.write().load_model(&self.disk)?;
         let mut picture = self.picture.write();
         for row in fresh {
             picture.take(row)?;
         }
         picture.set_commit(loaded.commit);
-        drop(picture);
-        self.picture.write().load_model(&self.disk)
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! What the engine knows in RAM: columns, keyword index, vector index, and the commit they stand at.
 
 use crate::base::{Error, Head, Result, Row};
-use crate::disk::{Disk, StoredRow};
+use crate::disk::{Damaged, Disk, StoredRow};
 use crate::index::keywords::{KeywordIndex, Terms, analyze};
 use crate::index::vectors::{Prepared, VectorIndex};
 use crate::store::{Columns, metadata};
@@ -20,7 +20,7 @@ pub(super) struct Picture {
     pub(super) vectors: Option<VectorIndex>,
     pub(super) model: Option<Model>,
     /// Rows that the disk has but whose checksum fails; they are in no column.
-    pub(super) damaged: Vec<(Row, String, String)>,
+    pub(super) damaged: Vec<Damaged>,
     config: EngineConfig,
     commit: u64,
 }
@@ -36,13 +36,13 @@ pub(super) struct Analyzed {
 }
 
 impl Analyzed {
-    pub(super) fn new(stored: StoredRow) -> Result<Self> {
+    pub(super) fn new(stored: StoredRow<'_>) -> Result<Self> {
         Ok(Self {
             row: stored.row,
             head: stored.head,
-            terms: analyze(&stored.text),
-            metadata: stored.metadata.as_deref().map(|json| metadata::parse("metadata", json)).transpose()?,
-            vector: stored.vector,
+            terms: analyze(stored.text),
+            metadata: stored.metadata.map(|json| metadata::parse("metadata", json)).transpose()?,
+            vector: stored.vector.map(<[u16]>::to_vec),
         })
     }
 }
@@ -72,7 +72,7 @@ impl Picture {
     pub(super) fn load(&mut self, disk: &Disk) -> Result<()> {
         self.load_model(disk)?;
         let loaded = disk.load(&mut |stored| self.take(Analyzed::new(stored)?))?;
-        self.damaged = loaded.damaged.into_iter().map(|(row, id, why)| (row, id.to_string(), why)).collect();
+        self.damaged = loaded.damaged;
         self.set_commit(loaded.commit);
         Ok(())
     }

@@ -135,17 +135,20 @@ impl Engine {
                 superseded_by: None,
             })
             .collect();
-        let places: rustc_hash::FxHashMap<MemoryId, usize> =
-            items.iter().enumerate().map(|(place, item)| (item.head.id, place)).collect();
+        let places: rustc_hash::FxHashMap<Row, usize> =
+            rows.iter().enumerate().map(|(place, row)| (*row, place)).collect();
+        let picture = self.picture.read();
+        let id = |row: Row| picture.columns.present().contains(row).then(|| picture.columns.id(row));
         for edge in edges {
-            if let Some(place) = places.get(&edge.newer) {
+            if let (Some(place), Some(older)) = (places.get(&edge.newer), id(edge.older)) {
                 match edge.kind {
-                    EdgeKind::DerivedFrom => items[*place].derived_from.push(edge.older),
-                    EdgeKind::Supersedes => items[*place].supersedes = Some(edge.older),
+                    EdgeKind::DerivedFrom => items[*place].derived_from.push(older),
+                    EdgeKind::Supersedes => items[*place].supersedes = Some(older),
                 }
             }
-            if let (EdgeKind::Supersedes, Some(place)) = (edge.kind, places.get(&edge.older)) {
-                items[*place].superseded_by = Some(edge.newer);
+            if let (EdgeKind::Supersedes, Some(place), Some(newer)) = (edge.kind, places.get(&edge.older), id(edge.newer))
+            {
+                items[*place].superseded_by = Some(newer);
             }
         }
         Ok(items)
@@ -236,7 +239,14 @@ impl Engine {
             column_bytes: columns.heap_bytes(),
             disk_bytes: self.disk.size_bytes()?,
             pending_uses: self.pending_uses(),
-            damaged: picture.damaged.iter().map(|(_, id, why)| (id.clone(), why.clone())).collect(),
+            damaged: picture
+                .damaged
+                .iter()
+                .map(|damaged| {
+                    let id = damaged.id.map_or_else(|| format!("row {}", damaged.row.0), |id| id.to_string());
+                    (id, damaged.message.clone())
+                })
+                .collect(),
         })
     }
 }

@@ -5,7 +5,7 @@ use super::visibility::Viewer;
 use super::write::Model;
 use crate::base::{Error, MemoryId, Micros, Result, Row, Tier, TopK, limits};
 use crate::index::vectors::{self, Plan};
-use crate::rank::{self, Arms};
+use crate::rank::{self, Arms, Weights};
 use crate::store::Filter;
 
 /// Candidates that each arm gives for each result asked for.
@@ -110,7 +110,8 @@ impl Engine {
             keyword: keyword.as_ref().map(|(scores, ideal)| (scores.as_slice(), *ideal)),
         };
         let mut relevance = vec![0.0; candidates.len()];
-        rank::fuse(&arms, self.config.vector_share.unwrap_or(0.5), &mut relevance);
+        let (mut by_vector, mut by_keyword) = (relevance.clone(), relevance.clone());
+        rank::fuse(arms, Weights { vector: self.config.laws.vector_weight, keyword: self.config.laws.keyword_weight }, &mut relevance, &mut by_vector, &mut by_keyword);
 
         let laws = &self.config.laws;
         let strength =
@@ -140,7 +141,7 @@ impl Engine {
             hits.strength.push(strength(row));
             hits.importance.push(columns.importance(row));
             hits.vector_scores.push(cosine.as_ref().map_or(f32::NAN, |cosine| cosine[place]));
-            hits.keyword_scores.push(keyword.as_ref().map_or(f32::NAN, |(scores, ideal)| scores[place] / ideal));
+            hits.keyword_scores.push(if keyword.is_some() { by_keyword[place] } else { f32::NAN });
         }
         Ok(hits)
     }

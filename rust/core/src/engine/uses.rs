@@ -69,7 +69,7 @@ impl Engine {
         if self.uses.lock().uses.is_empty() {
             return Ok(());
         }
-        self.commit(now, |_, _| Ok(()))
+        self.commit(now, |_, _| Ok(Vec::new()))
     }
 
     /// Writes pending uses into a transaction. Each is applied to what the disk holds by then, so uses counted by

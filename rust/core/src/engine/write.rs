@@ -265,7 +265,7 @@ impl Engine {
                 }
                 let bits = vectors.as_ref().map(|vectors| vectors.prepared.f16_bits(0));
                 let row = transaction.insert(&head, &content, bits)?;
-                transaction.edge(row, id, EdgeKind::Supersedes)?;
+                transaction.edge(row, old_row, EdgeKind::Supersedes)?;
                 old.state = State::Superseded;
                 old.version += 1;
                 transaction.update(old_row, &old)?;
@@ -492,7 +492,8 @@ fn insert_all(
             let bits = vectors.map(|vectors| vectors.prepared.f16_bits(place));
             let row = transaction.insert(&head, &content, bits)?;
             for older in &item.derived_from {
-                transaction.edge(row, *older, EdgeKind::DerivedFrom)?;
+                let older = transaction.find(*older)?.ok_or_else(|| Error::not_found(*older))?;
+                transaction.edge(row, older, EdgeKind::DerivedFrom)?;
             }
             let metadata = item.metadata.as_deref().map(|json| metadata::parse("metadata", json)).transpose()?;
             added.push(Added { id: head.id, created: true, reinforced: false });

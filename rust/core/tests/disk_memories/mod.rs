@@ -47,7 +47,7 @@ pub fn plain(number: u64) -> (Head, Content) {
         expires_at: None,
         pinned: false,
         version: 1,
-        content_key: number,
+        text_key: number,
     };
     (head, Content { text, metadata: Some(format!("{{\"n\":{number}}}")), private: None })
 }
@@ -169,7 +169,7 @@ pub fn heads() -> impl Strategy<Value = Head> {
             expires_at: times.2.map(Micros),
             pinned,
             version: counts.2,
-            content_key: counts.3,
+            text_key: counts.3,
         },
     )
 }

@@ -25,6 +25,16 @@ pub use prepared::{Prepared, QueryVector, prepare, query_vector};
 
 use crate::base::{Result, Row, RowSet};
 
+/// The version of usearch that is built in.
+pub fn usearch_version() -> &'static str {
+    usearch::version()
+}
+
+/// The instructions that the scans of this machine use.
+pub fn kernel_name() -> &'static str {
+    Kernels::best().name()
+}
+
 /// When a graph is built, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VectorConfig {
