@@ -43,7 +43,7 @@ pub use read::{Edge, Event, Loaded, Parts, StoredRow};
 pub use schema::SCHEMA_VERSION;
 pub use transaction::Transaction;
 pub use verify::VerifyReport;
-pub use write::Written;
+pub use write::{Arrival, Written};
 
 /// The file inside a store's directory.
 pub const FILE_NAME: &str = "memory.db";

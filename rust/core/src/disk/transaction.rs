@@ -180,7 +180,8 @@ impl<'disk> Transaction<'disk> {
 
     /// The content that lies in a row, verified.
     pub fn content(&mut self, row: Row) -> Result<Option<Content>> {
-        let sql = "SELECT id, content_checksum, text, metadata, private FROM memory JOIN content USING (row) WHERE row = ?1";
+        let sql =
+            "SELECT id, content_checksum, text, metadata, private FROM memory JOIN content USING (row) WHERE row = ?1";
         let found = self.run_reading("read a memory", sql, |statement| {
             let read = |found: &rusqlite::Row<'_>| -> Reading<Content> {
                 let written = record::integer(found, 1, "content_checksum")?;

@@ -1,8 +1,8 @@
 //! Transactions: one commit number each, grouped by a leader, acknowledged when they are on disk.
 //!
 //! A thread that finishes its work while others are arriving leaves SQLite's transaction open and waits; each joins it
-//! behind a savepoint, and the one that finds nobody behind it commits, with one sync, for all. So an open group always
-//! has a thread on its way that will settle it.
+//! behind a savepoint, and the one that finds nobody behind it commits, with one sync, for all. When those on the way
+//! take too long, the first that loses patience commits.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,9 +50,23 @@ struct Group {
     outcome: Arc<OnceLock<Result<()>>>,
 }
 
-/// Writes in one group, and rows after which it closes: bounds what the first of them waits.
+/// How long a write waits for the next one, writes in one group, and rows after which it closes: bounds what the first
+/// of them waits.
+const GROUP_PATIENCE: std::time::Duration = std::time::Duration::from_millis(1);
 const GROUP_WRITES: usize = 64;
 const GROUP_ROWS: usize = 8_192;
+
+/// A write that is on its way to [`Disk::write_arrived`], or has given up when it is dropped.
+#[derive(Debug)]
+pub struct Arrival<'disk> {
+    disk: &'disk Disk,
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        self.disk.arriving.fetch_sub(1, Ordering::SeqCst);
+    }
+}
 
 /// The files that are written, as the system knows them. A file that was deleted under its name goes on taking writes
 /// that nobody will find again.
@@ -92,9 +106,25 @@ impl Disk {
     /// undoes it, answers [`Error::Durability`] and makes the handle read-only. Another process that holds the store
     /// longer than the busy timeout is [`Error::Locked`]. A commit whose sync failed may still be found by a later open.
     pub fn write<T>(&self, now: Micros, work: impl FnOnce(&mut Transaction<'_>) -> Result<T>) -> Result<Written<T>> {
+        self.write_arrived(self.arrive(), now, work)
+    }
+
+    /// Says that a write of this thread is on its way: others that have theirs done wait for it a moment, so that one
+    /// sync serves both.
+    pub fn arrive(&self) -> Arrival<'_> {
         self.arriving.fetch_add(1, Ordering::SeqCst);
+        Arrival { disk: self }
+    }
+
+    /// As [`Disk::write`], for a thread that has said so before.
+    pub fn write_arrived<T>(
+        &self,
+        arrival: Arrival<'_>,
+        now: Micros,
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<T>,
+    ) -> Result<Written<T>> {
         let mut writer = self.writer.lock();
-        self.arriving.fetch_sub(1, Ordering::SeqCst);
+        drop(arrival);
         let member = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.join(&mut writer, now, work)));
         let member = match member {
             Ok(member) => member,
@@ -116,7 +146,9 @@ impl Disk {
             match outcome.get() {
                 Some(Ok(())) => return Ok(written),
                 Some(Err(error)) => return Err(error.clone()),
-                None => self.settled.wait(&mut writer),
+                // Who is on the way may be held up; a sync is not worth more than this.
+                None if self.settled.wait_for(&mut writer, GROUP_PATIENCE).timed_out() => self.settle(&mut writer),
+                None => {}
             }
         }
     }
@@ -137,6 +169,13 @@ impl Disk {
             self.poison_by(&failure);
             failure.error
         })
+    }
+
+    /// Commits what other threads have written so far, without waiting for more of them.
+    pub fn settle_group(&self) -> Result<()> {
+        self.check_open()?;
+        self.settle(&mut self.writer.lock());
+        Ok(())
     }
 
     /// Refuses a handle that was opened to read, or that only reads since a write failed.

@@ -62,7 +62,6 @@ impl Engine {
         self.catch_up()?;
         let mut done = Maintained { uses_flushed: self.pending_uses(), ..Maintained::default() };
         if done.uses_flushed > 0 && self.disk.check_writable().is_ok() {
-            let _gate = self.gate.lock();
             self.flush_uses(now)?;
         }
         loop {
@@ -89,7 +88,7 @@ impl Engine {
         if !dry_run {
             self.check_writable()?;
         }
-        let _gate = self.gate.lock();
+        let gate = self.enter_gate();
         self.catch_up_behind_gate()?;
         let plan = self.plan_consolidation(now)?;
         let report = self.report(&plan)?;
@@ -100,7 +99,7 @@ impl Engine {
         if plan.steps.is_empty() && self.consolidated_through()? >= through {
             return Ok(report);
         }
-        self.commit(now, |engine, transaction| {
+        self.commit(gate, now, |engine, transaction| {
             transaction.set_meta(CONSOLIDATED_KEY, &through.to_string())?;
             engine.carry_out(&plan, transaction)
         })?;
@@ -149,7 +148,7 @@ impl Engine {
             return Ok(None);
         }
         near.sort_unstable();
-        let texts = self.disk.contents(&std::iter::once(row).chain(near.iter().copied()).collect::<Vec<_>>())?;
+        let texts = self.contents(&std::iter::once(row).chain(near.iter().copied()).collect::<Vec<_>>())?;
         let Some((own, others)) = texts.split_first() else { return Ok(None) };
         let same = |text: &str| matches!(life::compare(&own.text, text, laws.merge_jaccard), Verdict::Same(_));
         Ok(near.into_iter().zip(others).find(|(_, other)| same(&other.text)).map(|(other, _)| other))
@@ -157,7 +156,7 @@ impl Engine {
 
     fn report(&self, plan: &Plan) -> Result<Consolidation> {
         let rows: Vec<Row> = plan.steps.iter().map(Step::row).collect();
-        let contents = self.disk.contents(&rows)?;
+        let contents = self.contents(&rows)?;
         let picture = self.picture.read();
         let columns = &picture.columns;
         let mut report = Consolidation::default();

@@ -2,12 +2,12 @@
 //!
 //! Owns the one living picture of a store: the columns and indexes in RAM, and the disk behind them.
 //!
-//! **Locks**, taken in this order and no other: the *gate* (one writer at a time in this process, and the pending
-//! uses of other threads behind it), the disk's own, the *picture* (readers share it, a writer has it alone for
-//! the moment in which committed changes are applied). Texts are fetched with no lock held.
+//! **Locks**, taken in this order and no other: the *gate* (one writer at a time plans and writes), the disk's own, the
+//! *picture* (readers share it, a writer has it alone for the moment in which changes are applied), the pending uses.
+//! Nothing waits for the disk's writer with the picture in hand; texts are fetched with no lock held.
 //!
-//! **Promises.** A change is on disk before it is in the picture, and in the picture before its call returns. A
-//! call that fails changes nothing. Every read goes through [`visibility`].
+//! **Promises.** A change is on disk and in the picture before its call returns. A call that fails changes nothing.
+//! Every read goes through [`visibility`].
 
 mod input;
 mod maintain;
@@ -19,7 +19,7 @@ pub mod visibility;
 mod write;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -71,6 +71,8 @@ pub struct Engine {
     /// Held by the one who writes.
     gate: Mutex<()>,
     uses: Mutex<PendingUses>,
+    /// Writes that are on their way to the disk, some of them in the picture already.
+    in_flight: AtomicUsize,
     closed: AtomicBool,
 }
 
@@ -87,6 +89,7 @@ impl Engine {
             picture: RwLock::new(picture),
             gate: Mutex::new(()),
             uses: Mutex::default(),
+            in_flight: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
         })
     }
@@ -107,7 +110,6 @@ impl Engine {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let _gate = self.gate.lock();
         let flushed = if self.disk.check_writable().is_ok() { self.flush_uses(now) } else { Ok(()) };
         self.disk.close()?;
         flushed
@@ -127,7 +129,11 @@ impl Engine {
         }
     }
 
+    /// While a write of ours is in flight the store is locked for others, and the picture is ahead of the disk.
     fn catch_up_behind_gate(&self) -> Result<()> {
+        if self.in_flight.load(Ordering::SeqCst) > 0 {
+            return Ok(());
+        }
         let known = self.picture.read().commit();
         if !self.disk.changed(known)? {
             return Ok(());
@@ -138,10 +144,7 @@ impl Engine {
             Ok(())
         })?;
         if loaded.reload {
-            let mut picture = Picture::new(&self.config);
-            picture.load(&self.disk)?;
-            *self.picture.write() = picture;
-            return Ok(());
+            return self.reload();
         }
         self.picture.write().load_model(&self.disk)?;
         let mut picture = self.picture.write();
@@ -149,6 +152,14 @@ impl Engine {
             picture.take(row)?;
         }
         picture.set_commit(loaded.commit);
+        Ok(())
+    }
+
+    /// Forgets the picture and takes the disk's.
+    fn reload(&self) -> Result<()> {
+        let mut picture = Picture::new(&self.config);
+        picture.load(&self.disk)?;
+        *self.picture.write() = picture;
         Ok(())
     }
 }

@@ -1,9 +1,11 @@
 //! Reads that are no search: single memories, lists, counts, figures.
 
 use super::Engine;
+use std::sync::atomic::Ordering;
+
 use super::visibility::{Hidden, Viewer, hidden, visible};
 use super::write::Model;
-use crate::base::{EdgeKind, Error, Head, MemoryId, Micros, Result, Row, RowSet, State, Tier, limits};
+use crate::base::{Content, EdgeKind, Error, Head, MemoryId, Micros, Result, Row, RowSet, State, Tier, limits};
 use crate::index::vectors::VectorStats;
 use crate::store::Filter;
 
@@ -115,12 +117,23 @@ impl Engine {
     /// The texts of rows that a search or a listing of the same reader gave.
     pub fn texts(&self, rows: &[Row]) -> Result<Vec<String>> {
         self.check_open()?;
-        Ok(self.disk.contents(rows)?.into_iter().map(|content| content.text).collect())
+        Ok(self.contents(rows)?.into_iter().map(|content| content.text).collect())
+    }
+
+    /// The contents of rows of the picture. One that is in the picture but not on disk yet is waited for.
+    pub(super) fn contents(&self, rows: &[Row]) -> Result<Vec<Content>> {
+        match self.disk.contents(rows) {
+            Err(Error::NotFound { .. }) if self.in_flight.load(Ordering::SeqCst) > 0 => {
+                self.disk.settle_group()?;
+                self.disk.contents(rows)
+            }
+            answer => answer,
+        }
     }
 
     fn items(&self, heads: Vec<(Row, Head)>, viewer: &Viewer) -> Result<Vec<Item>> {
         let rows: Vec<Row> = heads.iter().map(|(row, _)| *row).collect();
-        let contents = self.disk.contents(&rows)?;
+        let contents = self.contents(&rows)?;
         let edges = self.disk.edges(&rows)?;
         let mut items: Vec<Item> = heads
             .into_iter()
@@ -146,7 +159,8 @@ impl Engine {
                     EdgeKind::Supersedes => items[*place].supersedes = Some(older),
                 }
             }
-            if let (EdgeKind::Supersedes, Some(place), Some(newer)) = (edge.kind, places.get(&edge.older), id(edge.newer))
+            if let (EdgeKind::Supersedes, Some(place), Some(newer)) =
+                (edge.kind, places.get(&edge.older), id(edge.newer))
             {
                 items[*place].superseded_by = Some(newer);
             }
@@ -214,6 +228,7 @@ impl Engine {
     /// The figures of the store.
     pub fn stats(&self, now: Micros) -> Result<Stats> {
         self.catch_up()?;
+        let disk_bytes = self.disk.size_bytes()?;
         let picture = self.picture.read();
         let columns = &picture.columns;
         let mut tiers = [TierCount::default(); 4];
@@ -237,7 +252,7 @@ impl Engine {
             vectors: picture.vectors.as_ref().map(crate::index::vectors::VectorIndex::stats),
             keyword_bytes: picture.keywords.heap_bytes(),
             column_bytes: columns.heap_bytes(),
-            disk_bytes: self.disk.size_bytes()?,
+            disk_bytes,
             pending_uses: self.pending_uses(),
             damaged: picture
                 .damaged

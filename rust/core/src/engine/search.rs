@@ -111,7 +111,13 @@ impl Engine {
         };
         let mut relevance = vec![0.0; candidates.len()];
         let (mut by_vector, mut by_keyword) = (relevance.clone(), relevance.clone());
-        rank::fuse(arms, Weights { vector: self.config.laws.vector_weight, keyword: self.config.laws.keyword_weight }, &mut relevance, &mut by_vector, &mut by_keyword);
+        rank::fuse(
+            arms,
+            Weights { vector: self.config.laws.vector_weight, keyword: self.config.laws.keyword_weight },
+            &mut relevance,
+            &mut by_vector,
+            &mut by_keyword,
+        );
 
         let laws = &self.config.laws;
         let strength =

@@ -60,16 +60,15 @@ impl Engine {
         if waiting < GROUP {
             return Ok(());
         }
-        let _gate = self.gate.lock();
         self.flush_uses(now)
     }
 
-    /// Writes the pending uses; the caller holds the gate.
+    /// Writes the pending uses.
     pub(super) fn flush_uses(&self, now: Micros) -> Result<()> {
         if self.uses.lock().uses.is_empty() {
             return Ok(());
         }
-        self.commit(now, |_, _| Ok(Vec::new()))
+        self.commit(self.enter_gate(), now, |_, _| Ok(Vec::new()))
     }
 
     /// Writes pending uses into a transaction. Each is applied to what the disk holds by then, so uses counted by

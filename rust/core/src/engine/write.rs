@@ -1,5 +1,8 @@
 //! Changes: each is planned on the picture, written in one transaction, then applied to the picture.
 
+use std::sync::atomic::Ordering;
+
+use parking_lot::MutexGuard;
 use serde_json::Value as Json;
 
 use super::input::{NewMemory, Patch, check_name, check_text};
@@ -7,11 +10,17 @@ use super::picture::Picture;
 use super::uses::reinforce;
 use super::{Engine, visibility};
 use crate::base::{Content, EdgeKind, Error, Head, MemoryId, Micros, Result, Row, State, limits};
-use crate::disk::Transaction;
+use crate::disk::{Arrival, Transaction};
 use crate::index::keywords::{Terms, analyze};
 use crate::index::vectors::{self, Prepared};
 use crate::rank::{self, Laws};
 use crate::store::metadata;
+
+/// The gate, held, by a write that the disk knows to be on its way.
+pub(super) struct Gate<'engine> {
+    held: MutexGuard<'engine, ()>,
+    arrival: Arrival<'engine>,
+}
 
 /// Rows applied to the picture before readers get a turn.
 const SLICE: usize = 512;
@@ -76,8 +85,8 @@ pub(super) enum Change {
 enum Placement {
     /// A row of its own.
     New,
-    /// A living row says the same in the same place.
-    Repeats(Row),
+    /// A living row in the same place has the same key; equal keys are not yet equal texts.
+    MayRepeat(Row),
     /// An earlier item of the same call says the same in the same place.
     RepeatsItem(usize),
 }
@@ -100,6 +109,12 @@ fn prepare_vectors(argument: &str, items: usize, given: Option<(&[f32], &Model)>
 }
 
 impl Engine {
+    /// Waits until it is this thread's turn to write.
+    pub(super) fn enter_gate(&self) -> Gate<'_> {
+        let arrival = self.disk.arrive();
+        Gate { held: self.gate.lock(), arrival }
+    }
+
     pub(super) fn check_writable(&self) -> Result<()> {
         self.check_open()?;
         self.disk.check_writable()
@@ -121,9 +136,9 @@ impl Engine {
         }
         let terms: Vec<Terms> = items.iter().map(|item| analyze(&item.text)).collect();
         let keys: Vec<u64> = items.iter().map(|item| Head::text_key(&item.text)).collect();
-        let _gate = self.gate.lock();
         let laws = &self.config.laws;
         let (added, _) = self.commit_with(
+            self.enter_gate(),
             now,
             || self.place(&items, &keys, vectors.as_ref()),
             |transaction, placements| {
@@ -141,7 +156,7 @@ impl Engine {
         Ok(added)
     }
 
-    /// Decides where each item goes. The caller holds the gate.
+    /// Decides where each item goes.
     fn place(&self, items: &[NewMemory], keys: &[u64], vectors: Option<&Vectors>) -> Result<Vec<Placement>> {
         let picture = self.picture.read();
         if let (Some(vectors), Some(model)) = (vectors, &picture.model) {
@@ -160,7 +175,6 @@ impl Engine {
                 return Err(Error::not_found(*id));
             }
         }
-        let mut candidates = Vec::new();
         let mut placements = Vec::with_capacity(items.len());
         let mut first_of = rustc_hash::FxHashMap::default();
         for (place, (item, key)) in items.iter().zip(keys).enumerate() {
@@ -172,20 +186,10 @@ impl Engine {
             placements.push(if first < place && items[first].text == item.text {
                 Placement::RepeatsItem(first)
             } else if let Some(row) = picture.columns.find_content(item.tier, session, about, *key) {
-                candidates.push(place);
-                Placement::Repeats(row)
+                Placement::MayRepeat(row)
             } else {
                 Placement::New
             });
-        }
-        drop(picture);
-        // Equal keys are not yet equal texts.
-        for place in candidates {
-            if let Placement::Repeats(row) = placements[place]
-                && self.disk.contents(&[row])?.first().is_none_or(|content| content.text != items[place].text)
-            {
-                placements[place] = Placement::New;
-            }
         }
         Ok(placements)
     }
@@ -194,8 +198,7 @@ impl Engine {
     pub fn update(&self, id: MemoryId, patch: &Patch, now: Micros) -> Result<()> {
         self.check_writable()?;
         patch.check()?;
-        let _gate = self.gate.lock();
-        self.commit(now, |engine, transaction| {
+        self.commit(self.enter_gate(), now, |engine, transaction| {
             let (row, mut head) = engine.living(transaction, id, now)?;
             let metadata = apply_patch(&mut head, patch, transaction, row)?;
             head.version += 1;
@@ -223,8 +226,8 @@ impl Engine {
         let vectors = prepare_vectors("vector", 1, vector)?;
         let terms = [analyze(text)];
         let laws = &self.config.laws;
-        let _gate = self.gate.lock();
         self.commit_with(
+            self.enter_gate(),
             now,
             || {
                 if let (Some(vectors), Some(model)) = (&vectors, &self.picture.read().model) {
@@ -285,8 +288,7 @@ impl Engine {
     /// Hides memories at once; [`Self::restore`] brings them back until compaction.
     pub fn forget(&self, ids: &[MemoryId], now: Micros) -> Result<()> {
         self.check_writable()?;
-        let _gate = self.gate.lock();
-        self.commit(now, |engine, transaction| {
+        self.commit(self.enter_gate(), now, |engine, transaction| {
             each_once(ids)
                 .map(|id| {
                     let (row, head) = engine.living(transaction, id, now)?;
@@ -299,8 +301,7 @@ impl Engine {
     /// Brings forgotten memories back.
     pub fn restore(&self, ids: &[MemoryId], now: Micros) -> Result<()> {
         self.check_writable()?;
-        let _gate = self.gate.lock();
-        self.commit(now, |_, transaction| {
+        self.commit(self.enter_gate(), now, |_, transaction| {
             each_once(ids)
                 .map(|id| {
                     let row = transaction.find(id)?.ok_or_else(|| Error::not_found(id))?;
@@ -339,49 +340,63 @@ impl Engine {
         Ok(())
     }
 
-    /// A change that inserts nothing. The caller holds the gate.
+    /// A change that inserts nothing.
     pub(super) fn commit(
         &self,
+        gate: Gate<'_>,
         now: Micros,
         mut write: impl FnMut(&Self, &mut Transaction<'_>) -> Result<Vec<Change>>,
     ) -> Result<()> {
-        self.commit_with(now, || Ok(()), |transaction, ()| Ok(((), write(self, transaction)?)), &[], None).map(|_| ())
+        let write = |transaction: &mut Transaction<'_>, (): &()| Ok(((), write(self, transaction)?));
+        self.commit_with(gate, now, || Ok(()), write, &[], None).map(|_| ())
     }
 
-    /// Plans on the picture, writes in one transaction together with the pending uses, applies. When another process
-    /// commits between plan and transaction, both are done again. The caller holds the gate.
+    /// Plans on the picture, writes together with the pending uses, applies, opens the gate, and returns when all of it
+    /// is on disk. So writers follow one another without waiting for each other's sync, and the disk commits them as one
+    /// group. Readers may see a change a moment before it is on disk, its caller never hears of it before.
+    ///
+    /// When another process commits between plan and transaction, both are done again.
     fn commit_with<P, T>(
         &self,
+        gate: Gate<'_>,
         now: Micros,
         plan: impl Fn() -> Result<P>,
         mut write: impl FnMut(&mut Transaction<'_>, &P) -> Result<(T, Vec<Change>)>,
         terms: &[Terms],
         vectors: Option<&Vectors>,
     ) -> Result<(T, P)> {
+        let Gate { held, arrival } = gate;
+        let (mut held, mut arrival) = (Some(held), Some(arrival));
         loop {
             self.catch_up_behind_gate()?;
             let planned = plan()?;
             let known = self.picture.read().commit();
             let uses = self.take_uses();
             let mut moved = false;
-            let written = self.disk.write(now, |transaction| {
+            self.in_flight.fetch_add(1, Ordering::SeqCst);
+            let arrived = arrival.take().unwrap_or_else(|| self.disk.arrive());
+            let written = self.disk.write_arrived(arrived, now, |transaction| {
                 if transaction.commit_number() != known + 1 {
                     moved = true;
                     return Err(Error::StalePlan { message: "another process wrote".to_owned() });
                 }
                 let used = Self::write_uses(&self.config.laws, &uses, transaction)?;
                 let (value, changes) = write(transaction, &planned)?;
-                Ok((value, changes, used))
+                self.apply(used, changes, terms, vectors, transaction.commit_number())?;
+                drop(held.take());
+                Ok(value)
             });
+            self.in_flight.fetch_sub(1, Ordering::SeqCst);
             match written {
-                Ok(written) => {
-                    let (value, changes, used) = written.value;
-                    self.apply(used, changes, terms, vectors, written.commit)?;
-                    return Ok((value, planned));
-                }
+                Ok(written) => return Ok((written.value, planned)),
                 Err(_) if moved => self.give_back_uses(uses),
                 Err(error) => {
-                    self.give_back_uses(uses);
+                    if held.is_some() {
+                        self.give_back_uses(uses);
+                    } else {
+                        // It was applied but is not on disk: go back to what the disk has.
+                        self.reload()?;
+                    }
                     return Err(error);
                 }
             }
@@ -461,7 +476,10 @@ fn insert_all(
         let told_at = item.created_at.unwrap_or(now);
         let mut repeated = match placements[place] {
             Placement::New => None,
-            Placement::Repeats(row) => match change_of_row.get(&row) {
+            Placement::MayRepeat(row) if transaction.content(row)?.is_none_or(|content| content.text != item.text) => {
+                None
+            }
+            Placement::MayRepeat(row) => match change_of_row.get(&row) {
                 Some(change) => Some(*change),
                 None => transaction.head(row)?.map(|head| {
                     changes.push(Change::Update { row, head, metadata: None });
