@@ -340,10 +340,7 @@ _CJK = (
     "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
-_FIRST_CJK = (
-    "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff"
-    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
-)
+_FIRST_CJK = "\u2e80"
 _RUNS = re.compile(rf"[{_CJK}]+|[^\W{_CJK}]+")
 _FREQUENT_WORDS = """
 a an and are as at be but by can did do does for from had has have he her his how i if in is it its me my of on or our
