@@ -44,11 +44,12 @@ demo: $(STAMPS)/extra-cli ## Set everything up and replay a real conversation th
 .PHONY: test
 test: test-rust test-python ## Set everything up and run every test but the slow ones
 
+# Always the whole workspace: another selection of crates has other features, and so builds the C++ once more.
 .PHONY: test-rust
 test-rust: $(STAMPS)/venv ## Run the tests of the Rust workspace
 	if $(CARGO) nextest --version >/dev/null 2>&1; then \
 	  $(CARGO) nextest run --workspace $(CARGO_FLAGS); \
-	  $(CARGO) test --doc -p tiermem-core $(CARGO_FLAGS); \
+	  $(CARGO) test --doc --workspace $(CARGO_FLAGS); \
 	else \
 	  $(CARGO) test --workspace $(CARGO_FLAGS); \
 	fi

@@ -35,9 +35,9 @@ use crate::base::{Error, Result, Row, RowSet, limits};
 /// The two constants of BM25.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KeywordConfig {
-    /// How much a second occurrence adds; at 0 none. From 0 to 1,000, other values are taken as the nearest.
+    /// How much a second occurrence adds; at 0 none. From 0 to 1,000; other values are taken as the nearest, NaN as 0.
     pub k1: f32,
-    /// How much a long text is held against it, from 0 to 1; other values are taken as the nearest.
+    /// How much a long text is held against it, from 0 to 1; other values are taken as the nearest, NaN as 0.
     pub b: f32,
 }
 
@@ -64,9 +64,8 @@ impl KeywordIndex {
     /// An empty index.
     pub fn new(config: KeywordConfig) -> Self {
         Self {
-            // `max` first: it takes NaN to the lower end, where `clamp` would keep it.
-            k1: config.k1.max(0.0).min(1_000.0),
-            b: config.b.max(0.0).min(1.0),
+            k1: if config.k1.is_nan() { 0.0 } else { config.k1.clamp(0.0, 1_000.0) },
+            b: if config.b.is_nan() { 0.0 } else { config.b.clamp(0.0, 1.0) },
             terms: FxHashMap::default(),
             lists: Lists::default(),
             lengths: Vec::new(),

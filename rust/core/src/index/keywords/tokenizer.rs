@@ -187,8 +187,7 @@ impl<F: FnMut(Token)> Scanner<'_, F> {
         let mut strong = false;
         let mut weak = false;
         let mut address = false;
-        let mut characters = text[place..].chars();
-        while let Some(character) = characters.next() {
+        while let Some(character) = text[place..].chars().next() {
             let joint = joint(character);
             if joint == Joint::None {
                 break;
@@ -211,7 +210,7 @@ impl<F: FnMut(Token)> Scanner<'_, F> {
                     return end;
                 }
             }
-            let joins = match character {
+            let held = match character {
                 ',' => is_thousands(bytes, place),
                 ':' if text[place..].starts_with("://") => {
                     address = true;
@@ -228,19 +227,18 @@ impl<F: FnMut(Token)> Scanner<'_, F> {
             };
             // Inside an address joints may stand side by side: "…/?q=".
             while address
-                && let Some(beside) = text[next..].chars().next()
-                && self::joint(beside) != Joint::None
+                && let Some(neighbour) = text[next..].chars().next()
+                && self::joint(neighbour) != Joint::None
             {
-                next += beside.len_utf8();
+                next += neighbour.len_utf8();
             }
             let end = self.atom_end(next);
-            if !joins || end == next {
+            if !held || end == next {
                 break;
             }
             strong |= joint == Joint::Strong;
             weak |= joint == Joint::Weak;
             place = end;
-            characters = text[place..].chars();
         }
         // C++, C#, F#.
         if place - start <= 2 && !strong && !weak {
@@ -338,11 +336,11 @@ impl<F: FnMut(Token)> Scanner<'_, F> {
                 continue;
             }
             let border = match (before, now) {
-                (Class::Other, _) => None,
-                (Class::Lower, Class::Upper) => Some(here),
                 // The last capital of HTTPServer begins the next word.
                 (Class::Upper, Class::Lower) => earlier_upper.filter(|place| *place > cut),
-                (Class::Digit, Class::Upper | Class::Lower) | (Class::Upper | Class::Lower, Class::Digit) => Some(here),
+                (Class::Lower, Class::Upper | Class::Digit)
+                | (Class::Upper, Class::Digit)
+                | (Class::Digit, Class::Upper | Class::Lower) => Some(here),
                 _ => None,
             };
             if let Some(border) = border {
@@ -366,7 +364,10 @@ impl<F: FnMut(Token)> Scanner<'_, F> {
         let exact = xxh3_64(self.scratch.as_bytes());
         let kind = if kind == Kind::Word && is_function_word(&self.scratch) { Kind::Function } else { kind };
         let stemmed = if self.scratch.is_ascii() {
-            if self.scratch.len() > 1 && self.scratch.starts_with('0') {
+            if self.scratch.len() > 1
+                && self.scratch.starts_with('0')
+                && self.scratch.bytes().all(|byte| byte.is_ascii_digit())
+            {
                 // 05 is also 5, and 0017 is also 17.
                 (self.take)(Token { hash: exact, kind: Kind::Whole, counted: false });
                 let value = self.scratch.trim_start_matches('0');
