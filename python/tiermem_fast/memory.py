@@ -16,7 +16,7 @@ import numpy as np
 
 from . import _core
 from .errors import InvalidInput, ModelMismatch, shown
-from .policy.relevance import calibrate, relevance_of
+from .policy.relevance import LEAST_RELEVANCE, calibrate, relevance_of
 from .results import AddedId, Hits
 from .times import TimeLike, optional_seconds, to_seconds
 
@@ -723,6 +723,8 @@ class TierMemory:
         settings = {} if self._config is None else self._config.briefing.model_dump()
         allowed = settings.pop("budget", 1_200) if budget is None else budget
         settings.pop("budget", None)
+        if settings.get("min_relevance") is None:
+            settings["min_relevance"] = LEAST_RELEVANCE
         rules = BriefingRules(**settings)
         candidates, rows = self._candidates(query, task, session, about, grant, rules, moment)
         draft = draft_briefing(
