@@ -7,7 +7,7 @@
 //! [`KeywordIndex::search`] gives exactly the best rows of the mask, and [`KeywordIndex::scores`] gives the same numbers.
 //!
 //! The score of a text is Σ w·tf·(k1 + 1) / (tf + k1·(1 − b + b·length/average)) over the terms of the query, where
-//! w = s·√(uses in the query)·idf^1.5 and idf = ln(1 + (n − df + ½)/(df + ½)); s says what the term is (a word 1, a single Chinese
+//! w = s·√(uses in the query)·idf^1.75 and idf = ln(1 + (n − df + ½)/(df + ½)); s says what the term is (a word 1, a single Chinese
 //! character or a function word less, an id more). Frequencies above 255 and lengths above 65,535 count as these.
 
 mod function_words;
