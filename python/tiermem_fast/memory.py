@@ -395,7 +395,9 @@ class TierMemory:
         (0.9, 2)
         """
         if "text" in fields:
-            raise InvalidInput.of("text", "a text is not changed in place; supersede(id, text) keeps the old one readable")
+            raise InvalidInput.of(
+                "text", "a text is not changed in place; supersede(id, text) keeps the old one readable"
+            )
         _refuse_unknown(fields, _PATCHABLE)
         self._engine.update(id, _plain(fields), to_seconds(now, "now"))
 
@@ -458,9 +460,11 @@ class TierMemory:
         --------
         >>> mem = TierMemory.open()
         >>> id = mem.add("Prefers tea")
-        >>> mem.forget([id]); mem.count()
+        >>> mem.forget([id])
+        ... mem.count()
         0
-        >>> mem.restore([id]); mem.count()
+        >>> mem.restore([id])
+        ... mem.count()
         1
         """
         self._engine.forget(_ids(ids), to_seconds(now, "now"))
@@ -780,7 +784,11 @@ class TierMemory:
                     rows[hit["id"]] = hit
                     relevance = relevance_of(hit["vector_score"], hit["keyword_score"], floor=floor)
                     found[hit["id"]] = _candidate(
-                        hit, relevance=relevance, score=hit["score"], strength=hit["strength"], why="answers the question"
+                        hit,
+                        relevance=relevance,
+                        score=hit["score"],
+                        strength=hit["strength"],
+                        why="answers the question",
                     )
         return list(found.values()), rows
 

@@ -311,7 +311,7 @@ def _in_order(candidates: Iterable[Candidate], session: str | None) -> list[Cand
 
     def key(one: Candidate) -> tuple[int, float, float, float, str]:
         at_hand = one.tier in (Tier.WORKING, Tier.EPISODIC) and (one.relevance is None or one.session == session)
-        by_time = (0.0, -one.created_at, -one.importance)
+        by_time = (0.0 if one.session == session else 0.5, -one.created_at, -one.importance)
         by_score = (1.0, -(one.score or 0.0), -one.created_at)
         return (ORDER.index(one.tier), *(by_time if at_hand else by_score), one.id)
 

@@ -32,6 +32,10 @@ pub use self::terms::{Terms, analyze};
 use self::tokenizer::{Kind, tokenize};
 use crate::base::{Error, Result, Row, RowSet, limits};
 
+/// Texts, with other words, that every store is taken to hold besides its own. With a handful of memories the word they
+/// share is still a rare word of the language, and its match has to count for something.
+const UNSEEN_TEXTS: f32 = 30.0;
+
 /// The two constants of BM25.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KeywordConfig {
@@ -117,7 +121,7 @@ impl KeywordIndex {
 
     /// The question that a text asks of the index as it stands now.
     pub fn query(&self, text: &str) -> Query {
-        let rows = self.rows as f32;
+        let rows = self.rows as f32 + UNSEEN_TEXTS;
         let idf = |hash| {
             let frequency =
                 self.terms.get(&hash).map_or(0, |entry| self.lists.read(*entry, &self.lengths).len()) as f32;
