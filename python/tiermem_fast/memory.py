@@ -843,12 +843,14 @@ class TierMemory:
 
         moment = to_seconds(now, "now")
         absorbed = flushed = 0
+        left: int | None = None
         while True:
             some_flushed, some_absorbed, waiting = self._engine.maintain(_ABSORB_STEP, moment)
             flushed += some_flushed
             absorbed += some_absorbed
-            if waiting == 0 or some_absorbed == 0:
+            if waiting in (0, left):
                 return MaintenanceReport(absorbed=absorbed, tail=waiting, flushed=flushed, finished=waiting == 0)
+            left = waiting
 
     def consolidate(self, *, dry_run: bool = False, now: TimeLike = None) -> ConsolidationReport:
         """Move memories between the tiers, fold near-duplicates together, let go of what has come to its end.
