@@ -205,9 +205,20 @@ impl Disk {
             return work(writer.connection.as_mut().ok_or(Error::Closed)?).map_err(explain);
         };
         let idle = self.readers.lock().pop();
-        let mut connection = match idle {
-            Some(connection) => connection,
-            None => open::reader(place, &self.options).map_err(explain)?,
+        let opened = match idle {
+            Some(connection) => Ok(connection),
+            None if self.is_poisoned() => Err(Error::Closed.into()),
+            None => open::reader(place, &self.options),
+        };
+        let mut connection = match opened {
+            Ok(connection) => connection,
+            // The files may be gone or replaced under their names; what is open still reads them.
+            Err(failure) => {
+                let mut writer = self.writer.lock();
+                self.settle(&mut writer);
+                let Some(connection) = writer.connection.as_mut() else { return Err(explain(failure)) };
+                return work(connection).map_err(explain);
+            }
         };
         let result = work(&mut connection).map_err(explain);
         // A connection that met damage or an I/O error is not trusted again.

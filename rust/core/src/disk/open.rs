@@ -302,10 +302,60 @@ fn create(connection: &mut Connection, options: &DiskOptions) -> Result<(), Fail
 
 /// Takes an older file up to this version: first a copy beside it, then all steps in one transaction.
 fn bring_up(connection: &mut Connection, place: &Place, from: u32, steps: &[schema::Migration]) -> Result<(), Failure> {
-    super::backup::copy(connection, &place.directory.join(format!("{FILE_NAME}.version-{from}")), &mut |_, _| {})?;
+    let copy = place.directory.join(format!("{FILE_NAME}.version-{from}"));
+    let target = super::backup::copy(connection, &copy, &mut |_, _| {})?;
+    let whole: String = target.pragma_query_value(None, "integrity_check", |row| row.get(0))?;
+    if whole != "ok" {
+        let message = format!("it is not brought up to version {}: {whole}", steps.len() + 1);
+        return Err(Error::Corrupt { what: place.file.display().to_string(), message }.into());
+    }
+    drop(target);
+    let synced = File::open(&copy).and_then(|file| file.sync_all()).and_then(|()| sync_directory(&place.directory));
+    synced.map_err(|error| failure::io(format!("sync {}", copy.display()), &error))?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have been faster.
     let version: u32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     schema::migrate(&transaction, version, steps)?;
     transaction.commit()?;
     Ok(())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that fails is what they are for")]
+mod tests {
+    use super::*;
+    use crate::base::Micros;
+
+    #[test]
+    fn an_older_file_is_copied_and_brought_up_in_one_step() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = DiskOptions {
+            durability: Durability::Full,
+            read_only: false,
+            busy_timeout_ms: 100,
+            allow_network: false,
+            now: Micros(1),
+            store_id: 1,
+        };
+        drop(Disk::open(Some(directory.path()), options).unwrap());
+        let file = directory.path().join(FILE_NAME);
+        let place = Place { directory: directory.path().to_path_buf(), file: file.clone(), immutable: false };
+        let version = |file: &Path| -> u32 {
+            Connection::open(file).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+        };
+        let add: schema::Migration = |connection| connection.execute_batch("ALTER TABLE content ADD COLUMN new TEXT");
+        let fail: schema::Migration = |connection| connection.execute_batch("DROP TABLE memories_that_never_were");
+
+        let mut connection = Connection::open(&file).unwrap();
+        assert!(bring_up(&mut connection, &place, 1, &[add, fail]).is_err());
+        assert_eq!(version(&file), 1, "half of the way is not gone");
+        connection.execute_batch("SELECT new FROM content").unwrap_err();
+
+        bring_up(&mut connection, &place, 1, &[add]).unwrap();
+        assert_eq!(version(&file), 2);
+        connection.execute_batch("SELECT new FROM content").unwrap();
+        assert_eq!(version(&directory.path().join("memory.db.version-1")), 1);
+        // Another process that had seen the old version finds the work done.
+        schema::migrate(&connection, 2, &[add]).unwrap();
+    }
 }

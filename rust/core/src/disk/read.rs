@@ -149,30 +149,32 @@ impl Disk {
 
     /// The number of the last commit.
     pub fn last_commit(&self) -> Result<u64> {
-        let Some(place) = &self.place else {
-            return self.with_reader("read the counters", |connection| Ok(counter(connection)?.commit));
-        };
         self.check_open()?;
         let mut watcher = self.watcher.lock();
-        let look = |watcher: &mut Watcher| -> Result<u64, Failure> {
-            let connection = match &mut watcher.connection {
-                Some(connection) => connection,
-                none => none.insert(open::reader(place, &self.options)?),
-            };
+        if watcher.connection.is_none()
+            && !self.is_poisoned()
+            && let Some(place) = &self.place
+        {
+            watcher.connection = open::reader(place, &self.options).ok();
+        }
+        let Watcher { connection, seen } = &mut *watcher;
+        let Some(connection) = connection else {
+            return self.with_reader("read the counters", |connection| Ok(counter(connection)?.commit));
+        };
+        let mut look = || -> Result<u64, Failure> {
             let version =
                 connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get::<_, i64>(0))?;
-            if let Some((seen, commit)) = watcher.seen
-                && seen == version
+            if let Some((known, commit)) = *seen
+                && known == version
             {
                 return Ok(commit);
             }
             // A commit that falls between the two reads is counted here and seen as a new version next time.
             let commit = counter(connection)?.commit;
-            watcher.seen = Some((version, commit));
+            *seen = Some((version, commit));
             Ok(commit)
         };
-        look(&mut watcher)
-            .map_err(|failure| failure.reading("read the counters", &self.shown_path(), self.options.busy_timeout_ms))
+        look().map_err(|failure| failure.reading("read the counters", &self.shown_path(), self.options.busy_timeout_ms))
     }
 
     /// The contents of these rows, in their order, verified.

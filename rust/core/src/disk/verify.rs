@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::read::{self, Parts, Scan};
 use super::record::{self, Encoder, Reading};
 use super::{Damaged, Disk};
-use crate::base::{Result, Row, RowSet};
+use crate::base::{MemoryId, Result, Row, RowSet};
 
 /// What [`Disk::verify`] found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,16 @@ pub struct VerifyReport {
 impl VerifyReport {
     /// Whether nothing was found.
     pub fn is_sound(&self) -> bool {
-        self.damaged.is_empty() && self.structure.is_empty() && self.entries.is_empty()
+        self.first_fault().is_none()
+    }
+
+    /// The first thing that was found, in words.
+    pub fn first_fault(&self) -> Option<String> {
+        let named = |id: Option<MemoryId>| id.map_or_else(String::new, |id| format!(" ({id})"));
+        let damaged = self.damaged.first();
+        let memory =
+            damaged.map(|found| format!("the memory in row {}{}: {}", found.row.0, named(found.id), found.message));
+        memory.or_else(|| self.structure.first().or(self.entries.first()).cloned())
     }
 }
 
