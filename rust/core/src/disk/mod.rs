@@ -16,6 +16,7 @@
 //! is one connection, and that would wait for itself), and no other SQLite library opens the file in this process.
 
 mod backup;
+mod derived;
 mod failure;
 mod network;
 mod open;
@@ -37,6 +38,9 @@ use rusqlite::Connection;
 use crate::base::{Error, MemoryId, Micros, Result, Row};
 
 pub use backup::BackupReport;
+pub use derived::{
+    DERIVED_DIRECTORY, DerivedKind, DerivedLock, DerivedName, DerivedOrigin, DerivedWriter, Position,
+};
 pub use open::sqlite_version;
 pub use query::{Answer, SqlValue};
 pub use read::{Edge, Event, Loaded, Parts, StoredRow};

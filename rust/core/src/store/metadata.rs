@@ -3,10 +3,13 @@
 //! A key is the path of a scalar inside the JSON object, joined with dots. The elements of a list count each as a
 //! value of the list's key, so `{"projects": ["a", "b"]}` is found by `projects = "a"`.
 
+mod persist;
+
+pub(super) use persist::MetadataSaver;
 use rustc_hash::FxHashMap;
 use serde_json::Value as Json;
 
-use crate::base::{Error, Result, Row, limits};
+use crate::base::{Error, Result, Row, RowSet, limits};
 
 /// A scalar as filters compare it.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +49,12 @@ struct Key {
 #[derive(Debug, Default)]
 pub struct MetadataIndex {
     keys: FxHashMap<Box<str>, Key>,
+    /// What each row that has metadata was entered with, as a digest.
+    entered: FxHashMap<u32, u64>,
+}
+
+fn digest(metadata: &Json) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(metadata.to_string().as_bytes())
 }
 
 /// Reads a JSON object and checks it against the limits.
@@ -100,6 +109,7 @@ fn each_scalar(path: &mut String, value: &Json, visit: &mut dyn FnMut(&str, Valu
 impl MetadataIndex {
     /// Enters the metadata of a row.
     pub fn insert(&mut self, row: Row, metadata: &Json) {
+        self.entered.insert(row.0, digest(metadata));
         each_scalar(&mut String::new(), metadata, &mut |path, value| {
             if !self.keys.contains_key(path) {
                 self.keys.insert(path.into(), Key::default());
@@ -119,6 +129,7 @@ impl MetadataIndex {
 
     /// Takes out what [`Self::insert`] entered for the same row and metadata.
     pub fn remove(&mut self, row: Row, metadata: &Json) {
+        self.entered.remove(&row.0);
         each_scalar(&mut String::new(), metadata, &mut |path, value| {
             let Some(key) = self.keys.get_mut(path) else { return };
             key.present.remove(&row.0);
@@ -134,6 +145,28 @@ impl MetadataIndex {
                     key.rows.remove(&value);
                 }
             }
+        });
+    }
+
+    /// Whether the row was entered with just this.
+    pub fn has_just(&self, row: Row, metadata: Option<&Json>) -> bool {
+        self.entered.get(&row.0).copied() == metadata.map(digest)
+    }
+
+    /// Takes out whatever was entered for these rows, in one pass over everything: for who does not know what it was.
+    pub fn remove_rows(&mut self, gone: &RowSet) {
+        if self.entered.is_empty() || gone.is_empty() {
+            return;
+        }
+        self.entered.retain(|row, _| !gone.contains(Row(*row)));
+        self.keys.retain(|_, key| {
+            key.present.retain(|row, _| !gone.contains(Row(*row)));
+            key.numbers.retain(|(row, _)| !gone.contains(Row(*row)));
+            key.rows.retain(|_, rows| {
+                rows.retain(|row| !gone.contains(Row(*row)));
+                !rows.is_empty()
+            });
+            !key.present.is_empty()
         });
     }
 
@@ -162,6 +195,7 @@ impl MetadataIndex {
                     + key.numbers.capacity() * 16
                     + key.present.capacity() * 9
             })
-            .sum()
+            .sum::<usize>()
+            + self.entered.capacity() * 13
     }
 }

@@ -12,6 +12,7 @@
 
 mod function_words;
 mod normalize;
+mod persist;
 mod pool;
 mod postings;
 mod query;
@@ -25,6 +26,7 @@ mod tests;
 
 use rustc_hash::FxHashMap;
 
+pub use self::persist::KeywordsSaver;
 use self::postings::{Entry, Lists};
 pub use self::query::Query;
 use self::search::{Cursor, Norm, Scale};
@@ -100,6 +102,11 @@ impl KeywordIndex {
                 }
             }
         }
+    }
+
+    /// Whether the row's text was added, or came too late to be.
+    pub fn is_past(&self, row: Row) -> bool {
+        row.index() < self.lengths.len()
     }
 
     /// How many texts were added.
