@@ -42,6 +42,7 @@ pub fn plain(number: u64) -> (Head, Content) {
         created_at: NOW,
         last_used_at: NOW,
         use_count: 0,
+        spaced_uses: 0,
         repeat_count: 0,
         half_life: 604_800.0,
         expires_at: None,
@@ -148,7 +149,7 @@ pub fn heads() -> impl Strategy<Value = Head> {
     let floats = (float(), float(), float());
     let words = (prop::option::of(text()), prop::option::of(text()), names(), names());
     let times = (integer(), integer(), prop::option::of(integer()));
-    let counts = (count(), count(), count(), any::<u64>());
+    let counts = (count(), count(), count(), count(), any::<u64>());
     (any::<u128>(), kinds, floats, words, times, counts).prop_map(
         |(id, (state, tier, source, pinned), floats, (session, about, tags, labels), times, counts)| Head {
             id: MemoryId(id),
@@ -164,12 +165,13 @@ pub fn heads() -> impl Strategy<Value = Head> {
             created_at: Micros(times.0),
             last_used_at: Micros(times.1),
             use_count: counts.0,
-            repeat_count: counts.1,
+            spaced_uses: counts.1,
+            repeat_count: counts.2,
             half_life: floats.2,
             expires_at: times.2.map(Micros),
             pinned,
-            version: counts.2,
-            text_key: counts.3,
+            version: counts.3,
+            text_key: counts.4,
         },
     )
 }
