@@ -90,7 +90,9 @@ fn batches() {
             ours += start.elapsed();
             let start = Instant::now();
             connection.execute_batch("BEGIN IMMEDIATE").unwrap();
-            new.iter().for_each(|new| raw_insert(&connection, new));
+            for new in &new {
+                raw_insert(&connection, new);
+            }
             connection.execute_batch("COMMIT").unwrap();
             theirs += start.elapsed();
         }

@@ -237,13 +237,9 @@ impl Disk {
             let mut events = Vec::new();
             let mut encoder = Encoder::default();
             while let Some(entry) = found.next()? {
-                let (_, number, event) = read_event(entry, &mut encoder)
-                    .and_then(|event| match event.1 as usize == events.len() {
-                        true => Ok(event),
-                        false => Err(format!("entry {} is missing", events.len())),
-                    })
+                let (.., event) = read_event(entry, &mut encoder)
+                    .and_then(|found| follows(found.1, events.len()).map(|()| found))
                     .map_err(|message| Error::Corrupt { what: format!("the history of memory {id}"), message })?;
-                debug_assert_eq!(number as usize, events.len());
                 events.push(event);
             }
             Ok(events)
@@ -303,6 +299,11 @@ pub(super) fn read_event(entry: &rusqlite::Row<'_>, encoder: &mut Encoder) -> Re
     Ok((row, number, Event { commit, at, kind, actor, detail }))
 }
 
+/// Fails when an entry of a history is not the next one, so that some before it are lost.
+pub(super) fn follows(number: u32, expected: usize) -> Reading<()> {
+    if number as usize == expected { Ok(()) } else { Err(format!("entry {expected} is missing")) }
+}
+
 pub(super) fn read_edge(entry: &rusqlite::Row<'_>, encoder: &mut Encoder) -> Reading<Edge> {
     let (newer, older) = (Row(record::unsigned(entry, 0, "newer")?), Row(record::unsigned(entry, 1, "older")?));
     let kind = match record::integer(entry, 2, "kind")? {
@@ -336,13 +337,15 @@ pub(super) fn counter(connection: &Connection) -> Result<Counter, Failure> {
 
 /// The columns of a head, then text, metadata, private, `content_checksum`, model, halves, `vector_checksum`.
 pub(super) fn select(parts: Parts, rest: &str) -> String {
-    let (content, join_content) = match parts.content {
-        true => ("text, metadata, private", "LEFT JOIN content ON content.row = memory.row"),
-        false => ("NULL, NULL, NULL", ""),
+    let (content, join_content) = if parts.content {
+        ("text, metadata, private", "LEFT JOIN content ON content.row = memory.row")
+    } else {
+        ("NULL, NULL, NULL", "")
     };
-    let (vector, join_vector) = match parts.vectors {
-        true => ("model, halves", "LEFT JOIN vector ON vector.row = memory.row"),
-        false => ("NULL, NULL", ""),
+    let (vector, join_vector) = if parts.vectors {
+        ("model, halves", "LEFT JOIN vector ON vector.row = memory.row")
+    } else {
+        ("NULL, NULL", "")
     };
     format!(
         "SELECT {HEAD_COLUMNS}, {content}, content_checksum, {vector}, vector_checksum \

@@ -158,7 +158,7 @@ fn entries(view: &Connection, table: &str, messages: &mut Vec<String>) -> rusqli
     let mut encoder = Encoder::default();
     let mut statement = view.prepare(&format!("SELECT {columns} FROM {table}"))?;
     let mut rows = statement.query([])?;
-    let mut last_event = None;
+    let mut last_event: Option<(Row, u32)> = None;
     while let Some(entry) = rows.next()? {
         let mut check = || -> Reading<()> {
             let checksum = match table {
@@ -166,12 +166,8 @@ fn entries(view: &Connection, table: &str, messages: &mut Vec<String>) -> rusqli
                 "edge" => return read::read_edge(entry, &mut encoder).map(|_| ()),
                 "event" => {
                     let (row, number, _) = read::read_event(entry, &mut encoder)?;
-                    let expected = last_event.filter(|(last, _)| *last == row).map_or(0, |(_, last)| last + 1);
-                    last_event = Some((row, number));
-                    return match number == expected {
-                        true => Ok(()),
-                        false => Err(format!("entry {expected} of row {} is missing", row.0)),
-                    };
+                    let before = last_event.replace((row, number)).filter(|(last, _)| *last == row);
+                    return read::follows(number, before.map_or(0, |(_, last)| last as usize + 1));
                 }
                 "meta" => encoder.meta(record::text(entry, 0, "key")?, record::text(entry, 1, "value")?),
                 "undo" => {

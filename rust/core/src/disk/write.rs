@@ -7,9 +7,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rusqlite::Connection;
+use rusqlite::hooks::Wal;
 
 use super::Disk;
 use super::failure::{Blame, WriteFailure};
@@ -33,13 +34,27 @@ pub(super) struct Writer {
     files: Files,
     group: Option<Group>,
     encoder: Encoder,
+    /// Pages in the WAL after the last commit.
+    log_pages: Arc<AtomicU32>,
 }
 
 impl Writer {
-    pub(super) fn new(connection: Option<Connection>, files: Files) -> Self {
-        Self { connection, files, group: None, encoder: Encoder::default() }
+    pub(super) fn new(mut connection: Option<Connection>, files: Files) -> rusqlite::Result<Self> {
+        let log_pages = Arc::new(AtomicU32::new(0));
+        let told = Arc::clone(&log_pages);
+        if let Some(connection) = &mut connection {
+            // Takes the place of SQLite's own automatic checkpoint, whose errors nobody would hear.
+            connection.wal_hook(Some(move |_: &mut Wal, pages: i32| {
+                told.store(pages.max(0) as u32, Ordering::Relaxed);
+                Ok(())
+            }))?;
+        }
+        Ok(Self { connection, files, group: None, encoder: Encoder::default(), log_pages })
     }
 }
+
+/// Pages of WAL after which a commit copies them into the file.
+pub(super) const CHECKPOINT_PAGES: u32 = 4_000;
 
 /// An open transaction of SQLite with the writes that share its commit.
 #[derive(Debug)]
@@ -169,6 +184,17 @@ impl Disk {
             self.poison_by(&failure);
             failure.error
         })
+    }
+
+    /// Copies the WAL into the file once it is long. The commit before it is on disk and told already.
+    fn shorten_log(&self, writer: &Writer) {
+        let Some(connection) = writer.connection.as_ref() else { return };
+        if writer.log_pages.load(Ordering::Relaxed) < CHECKPOINT_PAGES {
+            return;
+        }
+        if let Err(error) = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
+            self.poison_by(&self.write_failure("write the log into the file", &error));
+        }
     }
 
     /// Commits what other threads have written so far, without waiting for more of them.
@@ -339,6 +365,7 @@ impl Disk {
                         let _ = group.outcome.set(Ok(()));
                         self.settled.notify_all();
                     }
+                    self.shorten_log(writer);
                     return;
                 }
                 Some(path) => WriteFailure {

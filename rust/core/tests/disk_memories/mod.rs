@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -181,4 +182,76 @@ pub fn memories() -> impl Strategy<Value = Memory> {
         .prop_map(|(text, metadata, private)| Content { text, metadata, private });
     (heads(), content, prop::option::of(prop::collection::vec(any::<u16>(), 0..400)))
         .prop_map(|(head, content, vector)| Memory { head, content, vector })
+}
+
+/// What commit `number` does, the same in the writing process and in the model that judges it.
+fn operation(number: u64) -> (u64, u64) {
+    (number % 5, number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40)
+}
+
+/// Does commit `number`.
+pub fn operate(transaction: &mut Transaction<'_>, number: u64) -> Result<()> {
+    let rows = u64::from(transaction.next_row().0);
+    match operation(number) {
+        (3, pick) if rows > 0 => {
+            let row = Row((pick % rows) as u32);
+            if let Some(mut head) = transaction.head(row)? {
+                head.use_count += 1;
+                transaction.update(row, &head)?;
+                transaction.event(row, "used", "writer", None)?;
+            }
+        }
+        (4, pick) if rows > 0 => {
+            let row = Row((pick % rows) as u32);
+            if pick % 4 == 0 {
+                transaction.erase(row)?;
+            } else if transaction.head(row)?.is_some() {
+                transaction.set_content(row, &Memory::plain(number).content)?;
+            }
+        }
+        _ => {
+            for part in 0..3 {
+                Memory::plain(number * 10 + part).insert(transaction)?;
+            }
+        }
+    }
+    // Even an operation that met an erased row is a commit.
+    transaction.set_meta("last", &number.to_string())
+}
+
+/// What the commits up to one make of an empty store.
+#[derive(Debug, Default)]
+pub struct Model {
+    pub commit: u64,
+    pub next_row: u32,
+    pub memories: BTreeMap<Row, Memory>,
+}
+
+impl Model {
+    /// Does the next commit.
+    pub fn apply(&mut self, number: u64) {
+        let rows = u64::from(self.next_row);
+        match operation(number) {
+            (3, pick) if rows > 0 => {
+                if let Some(memory) = self.memories.get_mut(&Row((pick % rows) as u32)) {
+                    memory.head.use_count += 1;
+                }
+            }
+            (4, pick) if rows > 0 => {
+                let row = Row((pick % rows) as u32);
+                if pick % 4 == 0 {
+                    self.memories.remove(&row);
+                } else if let Some(memory) = self.memories.get_mut(&row) {
+                    memory.content = Memory::plain(number).content;
+                }
+            }
+            _ => {
+                for part in 0..3 {
+                    self.memories.insert(Row(self.next_row), Memory::plain(number * 10 + part));
+                    self.next_row += 1;
+                }
+            }
+        }
+        self.commit = number;
+    }
 }
