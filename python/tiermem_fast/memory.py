@@ -6,6 +6,7 @@ Calls the native module, which nobody else does but :mod:`.kernels`, and the pol
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from . import _core
 from .errors import InvalidInput, ModelMismatch, shown
 from .policy.relevance import LEAST_RELEVANCE, calibrate, relevance_of
 from .results import AddedId, Hits
+from .tiers import Tier
 from .times import TimeLike, optional_seconds, to_seconds
 
 if TYPE_CHECKING:
@@ -609,7 +611,7 @@ class TierMemory:
         newest_first: bool = False,
         grant: Grant | None = None,
         now: TimeLike = None,
-    ) -> list[MemoryItem]:
+    ) -> builtins.list[MemoryItem]:
         """Memories in the order of writing.
 
         Parameters
@@ -653,7 +655,7 @@ class TierMemory:
         filters = _filters(tiers=tiers, session=session, about=about, where=where, must=must)
         return self._engine.count(filters, _grant(grant), to_seconds(now, "now"))
 
-    def history(self, id: str) -> list[dict[str, Any]]:
+    def history(self, id: str) -> builtins.list[dict[str, Any]]:
         """What happened to a memory, oldest first: dicts of ``at`` (datetime), ``kind``, ``actor`` and ``detail``."""
         from .times import from_seconds
 
@@ -662,7 +664,7 @@ class TierMemory:
             for event in self._engine.history(id)
         ]
 
-    def sql(self, statement: str, *, limit: int = 10_000) -> list[dict[str, Any]]:
+    def sql(self, statement: str, *, limit: int = 10_000) -> builtins.list[dict[str, Any]]:
         """Rows of a ``select`` over the store's own tables, through the store's own connection.
 
         Never open the file with another SQLite library in the same process: closing that one drops this one's locks.
@@ -755,7 +757,7 @@ class TierMemory:
         grant: Grant | None,
         rules: Any,
         moment: float,
-    ) -> tuple[list[Candidate], dict[str, dict[str, Any]]]:
+    ) -> tuple[builtins.list[Candidate], dict[str, dict[str, Any]]]:
         """What may go into a briefing, of all tiers, with the rows behind it."""
         rights = _grant(grant)
         rows: dict[str, dict[str, Any]] = {}
@@ -763,7 +765,7 @@ class TierMemory:
 
         def listed(tier: str, in_session: str | None, limit: int, why: str) -> None:
             conditions = {"session": in_session} if in_session is not None else {"where": {"session": None}}
-            filters = _filters(tiers=tier, about=about, **conditions)  # type: ignore[arg-type]
+            filters = _filters(tiers=tier, about=about, **conditions)
             for row in self._engine.list(filters, limit, None, True, rights, moment):
                 rows[row["id"]] = row
                 found[row["id"]] = _candidate(row, why=why)
@@ -817,7 +819,7 @@ class TierMemory:
             forgotten=sum(tier["forgotten"] for tier in tiers.values()),
             superseded=sum(tier["superseded"] for tier in tiers.values()),
             merged=sum(tier["merged"] for tier in tiers.values()),
-            tiers={name: tier["alive"] for name, tier in tiers.items()},
+            tiers={Tier(name): tier["alive"] for name, tier in tiers.items()},
             model_id=figures["model_id"],
             dimension=figures["dimension"],
             search="hybrid" if by_vector and embeds else "keywords, vectors when given" if by_vector else "keywords",
@@ -1115,7 +1117,7 @@ def _grant(grant: Grant | None) -> dict[str, Any] | None:
 
 def _candidate(row: Mapping[str, Any], **found: Any) -> Candidate:
     from .policy.briefing import Candidate
-    from .tiers import Source, Tier
+    from .tiers import Source
 
     return Candidate(
         id=row["id"],
