@@ -43,8 +43,6 @@ class LawConfig(Shape):
         Seconds until half of a memory of importance ½ is forgotten. Procedural memory never fades.
     working_shape, episodic_shape, semantic_shape
         The exponent d of the forgetting curve: small forgets like people do, infinity (``null`` in JSON) exponentially.
-    birth_spread
-        A new memory of importance i gets the half-life of its tier times ``birth_spread ** (i - ½)``.
     gain
         How much a use lengthens the half-life: at most to ``1 + gain`` times.
     max_half_life
@@ -59,7 +57,6 @@ class LawConfig(Shape):
     working_shape: HalfLife = float("inf")
     episodic_shape: HalfLife = 1.0
     semantic_shape: HalfLife = 1.0
-    birth_spread: Annotated[float, Field(ge=1.0, allow_inf_nan=False)] = 4.0
     gain: NotNegative = 1.0
     max_half_life: Seconds = 3_650 * _DAY
     strength_share: Share = 0.2
