@@ -48,7 +48,7 @@ test: test-rust test-python ## Set everything up and run every test but the slow
 .PHONY: test-rust
 test-rust: $(STAMPS)/venv ## Run the tests of the Rust workspace
 	if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	  $(CARGO) nextest run --workspace $(CARGO_FLAGS); \
+	  $(CARGO) nextest run --workspace $(CARGO_FLAGS) && \
 	  $(CARGO) test --doc --workspace $(CARGO_FLAGS); \
 	else \
 	  $(CARGO) test --workspace $(CARGO_FLAGS); \

@@ -183,7 +183,7 @@ class TestReasons:
         assert numbers(draft(candidate(1, "Likes tea", about="Li"), candidate(2, "Likes tea", about="Zhang"))) == [1, 2]
 
     def test_the_floor_is_for_what_was_searched(self) -> None:
-        rules = BriefingRules(min_relevance=0.5)
+        rules = BriefingRules(min_relevance=0.5, min_share_of_best=0.0)
         result = draft(
             candidate(1, "triggered", Tier.PROCEDURAL, relevance=None),
             candidate(2, "at hand", Tier.WORKING, relevance=0.0),
@@ -215,6 +215,28 @@ class TestOrder:
             for number, session in ((11, "s1"), (12, "s1"), (13, "s2"))
         ]
         assert numbers(draft(*facts, *said, session="s1")) == [12, 11, 13, 2, 3, 1]
+
+    def test_episodes_that_were_found_follow_by_score(self) -> None:
+        at_hand = [candidate(1, "now", Tier.EPISODIC, created_at=MAY_3, session="s1", relevance=None)]
+        found = [
+            candidate(
+                number,
+                f"then {number}",
+                Tier.EPISODIC,
+                created_at=MAY_3 - number,
+                session="s0",
+                score=score,
+                relevance=score,
+            )
+            for number, score in ((2, 0.4), (3, 0.9), (4, 0.6))
+        ]
+        assert numbers(draft(*found, *at_hand, session="s1")) == [1, 3, 4, 2]
+
+    def test_what_is_faint_beside_the_best_is_noise(self) -> None:
+        found = [candidate(number, f"fact {number}", relevance=relevance) for number, relevance in ((1, 0.9), (2, 0.2))]
+        result = draft(*found)
+        assert (numbers(result), reasons(result)) == ([1], {"02": "below_threshold"})
+        assert "0.33 of the best" in result.dropped[0].detail
 
     @given(st.permutations(range(8)))
     def test_the_order_of_candidates_does_not_matter(self, order: list[int]) -> None:

@@ -150,7 +150,9 @@ def score(
         if not 0.0 <= share <= 1.0:
             raise InvalidInput.of(name, f"{shown(share)} is not between 0 and 1")
     if strength_share + importance_share > 1.0:
-        raise InvalidInput.of("strength_share", f"{strength_share} + importance_share {importance_share} is more than 1")
+        raise InvalidInput.of(
+            "strength_share", f"{strength_share} + importance_share {importance_share} is more than 1"
+        )
     given = {"relevance": relevance, "strength": strength, "importance": importance}
     arrays = {name: _numbers(name, values, 0.0, 1.0) for name, values in given.items()}
     form, flat = _aligned(**arrays)

@@ -16,7 +16,7 @@ import numpy as np
 
 from . import _core
 from .errors import InvalidInput, ModelMismatch, shown
-from .policy.relevance import calibrate, relevance_of
+from .policy.relevance import LEAST_RELEVANCE, calibrate, relevance_of
 from .results import AddedId, Hits
 from .times import TimeLike, optional_seconds, to_seconds
 
@@ -395,7 +395,9 @@ class TierMemory:
         (0.9, 2)
         """
         if "text" in fields:
-            raise InvalidInput.of("text", "a text is not changed in place; supersede(id, text) keeps the old one readable")
+            raise InvalidInput.of(
+                "text", "a text is not changed in place; supersede(id, text) keeps the old one readable"
+            )
         _refuse_unknown(fields, _PATCHABLE)
         self._engine.update(id, _plain(fields), to_seconds(now, "now"))
 
@@ -458,9 +460,11 @@ class TierMemory:
         --------
         >>> mem = TierMemory.open()
         >>> id = mem.add("Prefers tea")
-        >>> mem.forget([id]); mem.count()
+        >>> mem.forget([id])
+        ... mem.count()
         0
-        >>> mem.restore([id]); mem.count()
+        >>> mem.restore([id])
+        ... mem.count()
         1
         """
         self._engine.forget(_ids(ids), to_seconds(now, "now"))
@@ -723,6 +727,8 @@ class TierMemory:
         settings = {} if self._config is None else self._config.briefing.model_dump()
         allowed = settings.pop("budget", 1_200) if budget is None else budget
         settings.pop("budget", None)
+        if settings.get("min_relevance") is None:
+            settings["min_relevance"] = LEAST_RELEVANCE
         rules = BriefingRules(**settings)
         candidates, rows = self._candidates(query, task, session, about, grant, rules, moment)
         draft = draft_briefing(
@@ -778,7 +784,11 @@ class TierMemory:
                     rows[hit["id"]] = hit
                     relevance = relevance_of(hit["vector_score"], hit["keyword_score"], floor=floor)
                     found[hit["id"]] = _candidate(
-                        hit, relevance=relevance, score=hit["score"], strength=hit["strength"], why="answers the question"
+                        hit,
+                        relevance=relevance,
+                        score=hit["score"],
+                        strength=hit["strength"],
+                        why="answers the question",
                     )
         return list(found.values()), rows
 

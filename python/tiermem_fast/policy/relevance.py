@@ -13,7 +13,10 @@ import numpy as np
 if TYPE_CHECKING:
     from ..embedding import Embedder
 
-__all__ = ["calibrate", "relevance_of"]
+__all__ = ["LEAST_RELEVANCE", "calibrate", "relevance_of"]
+
+LEAST_RELEVANCE = 0.05
+"""The relevance under which a memory has nothing to do with the question."""
 
 # Questions and statements about different things, in both languages; no pair of the two lists belongs together.
 _QUESTIONS = (

@@ -103,7 +103,7 @@ impl PyEngine {
             return Err(invalid(py, "vectors", format!("{rows} vectors for {} memories", items.len())));
         }
         let added = enter(py, self.process, move || {
-            self.engine.add(items, vectors.as_ref().map(|(values, _, model)| (values.as_slice(), model)), now)
+            self.engine.add(&items, vectors.as_ref().map(|(values, _, model)| (values.as_slice(), model)), now)
         })?;
         let list = PyList::new(py, added.iter().map(|added| added.id.to_string()))?;
         let outcomes: Vec<u8> =

@@ -51,7 +51,7 @@ impl Picture {
     pub(super) fn new(config: &EngineConfig) -> Self {
         Self {
             columns: Columns::new(),
-            keywords: KeywordIndex::new(config.keywords.clone()),
+            keywords: KeywordIndex::new(config.keywords),
             vectors: None,
             model: None,
             damaged: Vec::new(),

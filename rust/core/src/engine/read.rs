@@ -177,7 +177,7 @@ impl Engine {
         let heads = {
             let picture = self.picture.read();
             let columns = &picture.columns;
-            let rows = self.matching(&picture, &listing.filter, &listing.must, &listing.viewer, now)?;
+            let rows = Self::matching(&picture, &listing.filter, &listing.must, &listing.viewer, now)?;
             let after = match listing.after {
                 Some(id) => Some(columns.find(id).ok_or_else(|| Error::not_found(id))?.index()),
                 None => None,
@@ -201,12 +201,11 @@ impl Engine {
         let picture = self.picture.read();
         let owner = Viewer::owner();
         let viewer = if filter.conditions.is_empty() && must.is_empty() { &owner } else { viewer };
-        Ok(self.matching(&picture, filter, must, viewer, now)?.count())
+        Ok(Self::matching(&picture, filter, must, viewer, now)?.count())
     }
 
     /// The rows that the filter, the required words and the reader leave.
     pub(super) fn matching(
-        &self,
         picture: &super::picture::Picture,
         filter: &Filter,
         must: &[String],

@@ -81,7 +81,7 @@ impl Engine {
         if let (Some((_, given)), Some(model)) = (&vector, &picture.model) {
             model.check_same(given)?;
         }
-        let mask = self.matching(&picture, &query.filter, &query.must, &query.viewer, query.now)?;
+        let mask = Self::matching(&picture, &query.filter, &query.must, &query.viewer, query.now)?;
         let wanted = self.config.candidates.max(query.k * CANDIDATES_PER_RESULT);
 
         let words = picture.keywords.query(query.text);

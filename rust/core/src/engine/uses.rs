@@ -81,14 +81,13 @@ impl Engine {
         let mut heads: Vec<(Row, Head)> = Vec::new();
         let mut places = rustc_hash::FxHashMap::default();
         for (row, at) in uses {
-            let place = match places.get(row) {
-                Some(place) => *place,
-                None => {
-                    let Some(head) = transaction.head(*row)? else { continue };
-                    places.insert(*row, heads.len());
-                    heads.push((*row, head));
-                    heads.len() - 1
-                }
+            let place = if let Some(place) = places.get(row) {
+                *place
+            } else {
+                let Some(head) = transaction.head(*row)? else { continue };
+                places.insert(*row, heads.len());
+                heads.push((*row, head));
+                heads.len() - 1
             };
             count_use(&mut heads[place].1, *at, laws);
         }

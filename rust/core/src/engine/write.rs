@@ -122,7 +122,7 @@ impl Engine {
 
     /// Adds memories; all of them or, on an error, none. A memory that says the same as a living one in the same
     /// tier, session and subject reinforces that one. `vectors` is row-major, one vector an item.
-    pub fn add(&self, items: Vec<NewMemory>, vectors: Option<(&[f32], &Model)>, now: Micros) -> Result<Vec<Added>> {
+    pub fn add(&self, items: &[NewMemory], vectors: Option<(&[f32], &Model)>, now: Micros) -> Result<Vec<Added>> {
         self.check_writable()?;
         if items.len() > limits::BATCH {
             return Err(Error::limit("memories in one call", items.len(), limits::BATCH));
@@ -140,7 +140,7 @@ impl Engine {
         let (added, _) = self.commit_with(
             self.enter_gate(),
             now,
-            || self.place(&items, &keys, vectors.as_ref()),
+            || self.place(items, &keys, vectors.as_ref()),
             |transaction, placements| {
                 if let Some(vectors) = &vectors {
                     let (key, value) = Picture::model_entry(&vectors.model);
@@ -148,7 +148,7 @@ impl Engine {
                         transaction.set_meta(key, &value)?;
                     }
                 }
-                insert_all(transaction, &items, &keys, placements, vectors.as_ref(), laws, now)
+                insert_all(transaction, items, &keys, placements, vectors.as_ref(), laws, now)
             },
             &terms,
             vectors.as_ref(),
@@ -380,9 +380,9 @@ impl Engine {
                     moved = true;
                     return Err(Error::StalePlan { message: "another process wrote".to_owned() });
                 }
-                let used = Self::write_uses(&self.config.laws, &uses, transaction)?;
+                let reinforced = Self::write_uses(&self.config.laws, &uses, transaction)?;
                 let (value, changes) = write(transaction, &planned)?;
-                self.apply(used, changes, terms, vectors, transaction.commit_number())?;
+                self.apply(reinforced, changes, terms, vectors, transaction.commit_number())?;
                 drop(held.take());
                 Ok(value)
             });
@@ -466,12 +466,12 @@ fn insert_all(
     let mut change_of: Vec<Option<usize>> = Vec::with_capacity(items.len());
     let mut change_of_row = rustc_hash::FxHashMap::default();
     for (place, item) in items.iter().enumerate() {
-        if let Some(key) = &item.idempotency_key {
-            if let Some(id) = transaction.idempotency(key)? {
-                added.push(Added { id, created: false, reinforced: false });
-                change_of.push(None);
-                continue;
-            }
+        if let Some(key) = &item.idempotency_key
+            && let Some(id) = transaction.idempotency(key)?
+        {
+            added.push(Added { id, created: false, reinforced: false });
+            change_of.push(None);
+            continue;
         }
         let told_at = item.created_at.unwrap_or(now);
         let mut repeated = match placements[place] {

@@ -7,7 +7,7 @@
 //! [`KeywordIndex::search`] gives exactly the best rows of the mask, and [`KeywordIndex::scores`] gives the same numbers.
 //!
 //! The score of a text is Σ w·tf·(k1 + 1) / (tf + k1·(1 − b + b·length/average)) over the terms of the query, where
-//! w = s·√(uses in the query)·idf^1.5 and idf = ln(1 + (n − df + ½)/(df + ½)); s says what the term is (a word 1, a single Chinese
+//! w = s·√(uses in the query)·idf^1.75 and idf = ln(1 + (n − df + ½)/(df + ½)); s says what the term is (a word 1, a single Chinese
 //! character or a function word less, an id more). Frequencies above 255 and lengths above 65,535 count as these.
 
 mod function_words;
@@ -31,6 +31,10 @@ use self::search::{Cursor, Norm, Scale};
 pub use self::terms::{Terms, analyze};
 use self::tokenizer::{Kind, tokenize};
 use crate::base::{Error, Result, Row, RowSet, limits};
+
+/// Texts, with other words, that every store is taken to hold besides its own. With a handful of memories the word they
+/// share is still a rare word of the language, and its match has to count for something.
+const UNSEEN_TEXTS: f32 = 30.0;
 
 /// The two constants of BM25.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -117,7 +121,7 @@ impl KeywordIndex {
 
     /// The question that a text asks of the index as it stands now.
     pub fn query(&self, text: &str) -> Query {
-        let rows = self.rows as f32;
+        let rows = self.rows as f32 + UNSEEN_TEXTS;
         let idf = |hash| {
             let frequency =
                 self.terms.get(&hash).map_or(0, |entry| self.lists.read(*entry, &self.lengths).len()) as f32;

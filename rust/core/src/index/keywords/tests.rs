@@ -293,6 +293,20 @@ fn the_ideal_is_an_absolute_scale() {
 }
 
 #[test]
+fn an_unknown_inflection_is_no_unknown_word() {
+    let texts: Vec<(u32, String)> =
+        (0..50).map(|row| (row, if row == 7 { "violin well-known".into() } else { format!("note {row} x") })).collect();
+    let index = index_of(&texts);
+    for question in ["violins", "well known", "well-known", "violin"] {
+        let query = index.query(question);
+        let (row, score) = index.search(&query, &RowSet::full(50), 1)[0];
+        assert_eq!(row, Row(7));
+        assert!(score / query.ideal() > 0.35, "{question} {}", score / query.ideal());
+    }
+    assert_eq!(with(&["well known", "well-known", "known"], "well-known"), [0, 1]);
+}
+
+#[test]
 fn jaccard_counts_distinct_terms() {
     assert_eq!(analyze("").jaccard(&analyze("。")), 1.0);
     assert_eq!(analyze("tea").jaccard(&analyze("")), 0.0);

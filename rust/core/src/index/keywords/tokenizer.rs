@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Word,
     /// A word that carries grammar and little else.
     Function,
-    /// A word as it was written, where the stem differs.
+    /// A word as it was written, where the stem differs, and words with a hyphen as one. Follows what it is a form of.
     Exact,
     /// Two neighbours of a run, or a run of one character.
     Pair,
@@ -276,7 +276,7 @@ impl<F: FnMut(Token)> Scanner<'_, F> {
             self.segment(start, end, weak, false);
             return;
         }
-        self.whole(start, end);
+        self.whole(start, end, Kind::Whole);
         let text = self.text;
         let mut place = start;
         for segment in text[start..end].split(|character| joint(character) == Joint::Strong) {
@@ -303,23 +303,34 @@ impl<F: FnMut(Token)> Scanner<'_, F> {
             return;
         }
         let text = self.text;
-        self.whole(start, end);
+        // "well-known" is two words as well as one; an id is one thing.
+        let words = !part
+            && text[start..end].chars().all(|character| {
+                matches!(character, '-' | '\u{2010}' | '\'')
+                    || matches!(class(character), Class::Upper | Class::Lower | Class::Mark)
+            });
+        if !words {
+            self.whole(start, end, Kind::Whole);
+        }
         let mut place = start;
         for atom in text[start..end].split(|character| joint(character) == Joint::Weak) {
             if !atom.is_empty() {
-                self.atom(place, place + atom.len(), true);
+                self.atom(place, place + atom.len(), !words);
             }
             place += atom.len();
             place += text[place..end].chars().next().map_or(0, char::len_utf8);
         }
+        if words {
+            self.whole(start, end, Kind::Exact);
+        }
     }
 
     /// A compound as it stands, without the commas that group digits and the apostrophe of "don't".
-    fn whole(&mut self, start: usize, end: usize) {
+    fn whole(&mut self, start: usize, end: usize, kind: Kind) {
         self.scratch.clear();
         lowercase(&self.text[start..end], &mut self.scratch);
         self.scratch.retain(|character| !matches!(character, ',' | '\''));
-        self.emit_scratch(Kind::Whole, false);
+        self.emit_scratch(kind, false);
     }
 
     /// Letters and digits without a joint, cut where the case or the kind changes.
