@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
@@ -19,7 +19,7 @@ from typing import Any, Final
 from tiermem_fast.errors import InvalidInput, LimitExceeded, nearest, shown
 from tiermem_fast.times import from_seconds, to_seconds
 
-__all__ = ["LANGUAGES", "MAX_BYTES", "Conversation", "Question", "Turn", "read", "shipped"]
+__all__ = ["LANGUAGES", "MAX_BYTES", "Conversation", "Question", "Turn", "parse", "read", "shipped", "with_questions"]
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Bytes of the largest file that is read."""
@@ -152,6 +152,16 @@ def read(path: str | Path, *, person: str | None = None) -> Conversation:
         problem = f"the byte 0x{raw[error.start]:02x} is not UTF-8; save the file in that encoding"
         raise InvalidInput.of(f"{path}, line {line}", problem) from None
     return parse(text, name=str(path), person=person)
+
+
+def with_questions(conversation: Conversation, texts: Iterable[str]) -> Conversation:
+    """The conversation with these questions in place of its own."""
+    questions = []
+    for text in texts:
+        if not text.strip():
+            raise InvalidInput.of("ask", f"{shown(text)} is empty; write a question")
+        questions.append(Question(text))
+    return replace(conversation, questions=tuple(questions))
 
 
 def parse(text: str, *, name: str, person: str | None = None) -> Conversation:
@@ -314,22 +324,21 @@ def _conversation(source: _Source, document: Mapping[str, Any], path: tuple[str 
         message = f"{source.name}: has {len(given):,} turns, {MAX_TURNS:,} are the most that is replayed; give a part of it"
         raise LimitExceeded(message, argument=source.name, got=len(given), limit=MAX_TURNS)
     turns: list[Turn] = []
-    days: list[int] = []
+    days: set[int] = set()
     ignored: dict[str, None] = {}
     for place, one in enumerate(given):
         try:
             turn, is_day = _turn(one)
-            if turns and (turn.time.date() if is_day else turn.time) < (turns[-1].time.date() if is_day else turns[-1].time):
-                before = f"{turns[-1].time:%Y-%m-%d}" if is_day or days and days[-1] == place - 1 else turns[-1].time.isoformat()
-                raise InvalidInput.of("time", f"{shown(one['time'])} is before {before} of the turn above; sort the turns by time")
+            if turns:
+                _refuse_earlier(turn, turns[-1], days_only=is_day or place - 1 in days, given=one["time"])
         except InvalidInput as error:
-            within = place if "from" not in one else one["from"]
-            line = source.line_of([*path, within])
+            number = one["from"] if isinstance(one, Mapping) and "from" in one else place
+            line = source.line_of([*path, number])
             raise source.fault(line, error.argument or "", str(error).partition(": ")[2]) from None
         if is_day:
-            days.append(place)
+            days.add(place)
         turns.append(turn)
-        ignored |= dict.fromkeys(name for name in one if name not in _TURN_FIELDS)
+        ignored |= dict.fromkeys(str(name) for name in one if name not in _TURN_FIELDS)
     return Conversation(
         name=str(document.get("name") or source.name),
         turns=tuple(_with_hours(turns, days)),
@@ -338,6 +347,13 @@ def _conversation(source: _Source, document: Mapping[str, Any], path: tuple[str 
         dated=bool(days),
         ignored=tuple(ignored),
     )
+
+
+def _refuse_earlier(turn: Turn, above: Turn, *, days_only: bool, given: Any) -> None:
+    before: Any = above.time.date() if days_only else above.time
+    if (turn.time.date() if days_only else turn.time) < before:
+        problem = f"{shown(given)} is before {before.isoformat()} of the turn above; sort the turns by time"
+        raise InvalidInput.of("time", problem)
 
 
 _TURN_FIELDS: Final = frozenset({"role", "content", "time", "session", "from"})
@@ -393,9 +409,8 @@ def _time(value: Any) -> tuple[datetime, bool]:
     return from_seconds(to_seconds(value, "time")), False
 
 
-def _with_hours(turns: list[Turn], days: list[int]) -> Iterator[Turn]:
+def _with_hours(turns: list[Turn], days: set[int]) -> Iterator[Turn]:
     """The turns that have a day only, set into its evening, a minute apart or closer so that they end on that day."""
-    dayless = set(days)
     spoken: dict[date, int] = {}
     for place in days:
         spoken[turns[place].time.date()] = spoken.get(turns[place].time.date(), 0) + 1
@@ -403,7 +418,7 @@ def _with_hours(turns: list[Turn], days: list[int]) -> Iterator[Turn]:
     before: datetime | None = None
     for place, turn in enumerate(turns):
         time = turn.time
-        if place in dayless:
+        if place in days:
             day = time.date()
             step = min(_A_MINUTE, _HOURS_OF_A_DAY / spoken[day])
             time = time + _EVENING + said.get(day, 0) * step

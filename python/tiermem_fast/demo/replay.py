@@ -17,11 +17,11 @@ from tiermem_fast.config import Config
 from tiermem_fast.kernels import strength
 from tiermem_fast.tiers import TIERS, DropReason, Tier
 
-from .rules import judge, repeated
+from .rules import PROFILE, judge, repeated, speaks_chinese
 
 if TYPE_CHECKING:
     from tiermem_fast.memory import TierMemory
-    from tiermem_fast.models import Briefing, ConsolidationReport, MemoryItem
+    from tiermem_fast.models import Briefing, BriefingItem, ConsolidationReport, MemoryItem
 
     from .conversation import Conversation, Question, Turn
 
@@ -99,6 +99,8 @@ class Period:
         Turns.
     tiers
         Memories in each tier at its end.
+    most_working
+        Memories that working memory held at most.
     kept, promoted, merged, let_go
         What moved in it: working to episodic, episodic to semantic, folded together, let go.
     used
@@ -111,6 +113,7 @@ class Period:
     last: date
     said: int
     tiers: dict[Tier, int]
+    most_working: int
     kept: int
     promoted: int
     merged: int
@@ -237,6 +240,10 @@ class _Replay:
         self.stopwatch = stopwatch
         self.weeks = weeks
         self.on_step = on_step
+        chinese = speaks_chinese(turn.content for turn in conversation.turns)
+        self.profile_question = PROFILE["zh" if chinese else "en"]
+        self.session: str | None = None
+        self.profile: list[BriefingItem] = []
         self.turn_of: dict[str, int] = {}
         self.id_of: dict[int, str] = {}
         self.uses: dict[str, list[Use]] = {}
@@ -245,21 +252,21 @@ class _Replay:
         self.briefed: list[float] = []
         self.written: list[float] = []
         self.reinforced = 0
-        self.kept = self.used = 0
+        self.kept = self.used = self.most_working = 0
 
     def run(self) -> Report:
         turns = self.conversation.turns
         steps = len(turns) + self.weeks + len(self.conversation.questions)
         rules = config().working
         by_day = len({turn.time.date() for turn in turns}) <= _LONG
-        briefing: Briefing | None = None
+        at_hand: list[BriefingItem] = []
         start = 0
         for place, turn in enumerate(turns):
             if turn.role == "user":
-                briefing = self.brief(turn)
-            elif turn.role == "assistant" and briefing is not None:
-                self.note_uses(turn, briefing)
-                briefing = None
+                at_hand = self.brief(turn)
+            elif turn.role == "assistant":
+                self.note_uses(turn, at_hand)
+                at_hand = []
             self.add(place, turn)
             following = turns[place + 1] if place + 1 < len(turns) else None
             idle = turn.time + timedelta(seconds=rules.ttl + 1)
@@ -296,22 +303,29 @@ class _Replay:
 
     # What an agent does in a turn.
 
-    def brief(self, turn: Turn) -> Briefing:
-        """What the agent would have had in its prompt for the reply to come."""
-        start = self.stopwatch()
-        briefing = self.mem.brief(turn.content, session=turn.session, now=turn.time)
-        self.briefed.append(self.stopwatch() - start)
-        return briefing
+    def brief(self, turn: Turn) -> list[BriefingItem]:
+        """What the agent would have had in its prompt for the reply to come: what is known of the person since the
+        session began, and what the store knows about this turn."""
+        if turn.session != self.session:
+            self.session, self.profile = turn.session, self.timed_brief(self.profile_question, turn)
+        found = {item.id: item for item in (*self.profile, *self.timed_brief(turn.content, turn))}
+        return list(found.values())
 
-    def note_uses(self, reply: Turn, briefing: Briefing) -> None:
+    def timed_brief(self, query: str, turn: Turn) -> list[BriefingItem]:
+        start = self.stopwatch()
+        briefing = self.mem.brief(query, session=turn.session, now=turn.time)
+        self.briefed.append(self.stopwatch() - start)
+        earlier = (Tier.EPISODIC, Tier.SEMANTIC)
+        return [item for item in briefing if item.tier in earlier and item.session != turn.session]
+
+    def note_uses(self, reply: Turn, at_hand: list[BriefingItem]) -> None:
         """Counts as used what the reply repeats of the memories of earlier sessions."""
         used = []
-        for item in briefing:
-            if item.tier in (Tier.EPISODIC, Tier.SEMANTIC) and item.session != reply.session:
-                words = repeated(item.text, reply.content)
-                if words:
-                    used.append(item.id)
-                    self.uses.setdefault(item.id, []).append(Use(reply.time, words))
+        for item in at_hand:
+            words = repeated(item.text, reply.content)
+            if words:
+                used.append(item.id)
+                self.uses.setdefault(item.id, []).append(Use(reply.time, words))
         if used:
             self.mem.used(used, now=reply.time)
         self.used += len(used)
@@ -329,6 +343,7 @@ class _Replay:
         )
         self.written.append(self.stopwatch() - start)
         self.reinforced += added.reinforced
+        self.most_working = max(self.most_working, self.mem.count(tiers="working", now=turn.time))
         self.turn_of.setdefault(str(added), place)
         self.id_of[place] = str(added)
 
@@ -375,6 +390,7 @@ class _Replay:
                 last=days[1],
                 said=said,
                 tiers={tier: self.mem.count(tiers=tier.value, now=end) for tier in TIERS},
+                most_working=self.most_working,
                 kept=self.kept,
                 promoted=within.count("promoted"),
                 merged=within.count("merged"),
@@ -383,7 +399,7 @@ class _Replay:
                 strength={tier: self.mean_strength(tier, end) for tier in (Tier.EPISODIC, Tier.SEMANTIC)},
             )
         )
-        self.kept = self.used = 0
+        self.kept = self.used = self.most_working = 0
 
     def mean_strength(self, tier: Tier, now: datetime) -> float | None:
         strengths: list[float] = []

@@ -7,10 +7,17 @@ than words. Owns :func:`judge` and :func:`repeated`; calls nothing.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["RULES", "Judgement", "judge", "repeated", "telling_words"]
+__all__ = ["PROFILE", "RULES", "SMALL_TALK", "Judgement", "Rule", "judge", "names", "repeated", "speaks_chinese", "telling_words"]
+
+PROFILE: Final = {
+    "en": "My name, my job and my hobbies, what I like, prefer and usually do",
+    "zh": "我的名字、我的工作和我的爱好，我喜欢什么，通常做什么",
+}
+"""What the demo's agent asks its memory when a session begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +136,13 @@ _LITTLE: Final = frozenset(
     chat chatting companion friend friends interact suggest suggestion suggestions advice ask answer ai pleasant
     """.split()
 )
-_LITTLE_HAN: Final = frozenset("的了是在我你您他她它们这那有和与或也都很就不没还要会能可以对把被让给到着过吗呢吧啊哦嗯呀什么怎样为因所但如果就像些个种样多少一二三两更最非常好太真说话聊天觉得感谢想知道时候自己")
+_LITTLE_HAN: Final = frozenset("的了是在我你您他她它们这那有和与或也都很就不没还要会能可以对把被让给到着过吗呢吧啊哦嗯呀什么怎样为因所但如果就像些个种样多少一二三两更最非常太真说话次再见聊天觉得感谢想知道时候自己")
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z'’-]+|[\u3400-\u9fff]+")
 _STEM = 6
 
 
 def telling_words(text: str) -> dict[str, str]:
-    """The words that tell the topic: for comparison (a folded beginning, or a pair of Han characters), and as written.
+    """The words that tell the topic: for comparison (a folded beginning, or a pair of Han signs), and as written.
 
     Examples
     --------
@@ -158,8 +165,42 @@ def telling_words(text: str) -> dict[str, str]:
     return words
 
 
-def repeated(memory: str, reply: str, *, least: int = 2) -> tuple[str, ...]:
-    """The telling words of a memory that a reply repeats; none when there are fewer than ``least``.
+def _common_words(memory: str, reply: str) -> tuple[str, ...]:
+    """The telling words of a memory that a reply has too; pairs of Han signs that overlap are one stretch of text."""
+    said = telling_words(reply)
+    common: list[str] = []
+    for key, word in telling_words(memory).items():
+        if key not in said:
+            continue
+        if common and word[0] >= "\u3400" and common[-1][-1] == word[0] and common[-1] + word[1] in memory:
+            common[-1] += word[1]
+        else:
+            common.append(word)
+    return tuple(common)
+
+
+_QUOTED: Final = re.compile(r"[\"“]([^\"”]{2,40})[\"”]|《([^》]{1,40})》")
+_INTRODUCED: Final = re.compile(r"我(?:的名字是|的名字叫|叫做?)(\w{2,4})")
+_CAPITAL: Final = re.compile(r"(?<=[a-z,;] )(?!I\b|AI\b)[A-Z][\w-]+")
+
+
+def names(text: str) -> tuple[str, ...]:
+    """The names in a text: in quotes, with a capital within a sentence, or as a person introduces themself.
+
+    Examples
+    --------
+    >>> names('My name is Frank, I watch "Home Cooking".'), names("你好，我的名字是王峰，在看《活着》。")
+    (('Frank', 'Home Cooking'), ('王峰', '活着'))
+    """
+    found = {match.start(): match[1] or match[2] for match in _QUOTED.finditer(text)}
+    unquoted = _QUOTED.sub(lambda match: " " * len(match[0]), text)
+    found |= {match.start(): match[1] for match in _INTRODUCED.finditer(unquoted)}
+    found |= {match.start(): match[0] for match in _CAPITAL.finditer(unquoted)}
+    return tuple(dict.fromkeys(name for _, name in sorted(found.items())))
+
+
+def repeated(memory: str, reply: str) -> tuple[str, ...]:
+    """What a reply repeats of a memory: one name in it, or two of its telling words; nothing when it is less.
 
     Examples
     --------
@@ -167,7 +208,24 @@ def repeated(memory: str, reply: str, *, least: int = 2) -> tuple[str, ...]:
     ('rock', 'climbing')
     >>> repeated("I like hiking and rock climbing.", "What would you like to talk about?")
     ()
+    >>> repeated("My name is Frank.", "Hello Frank, how are you?")
+    ('Frank',)
+    >>> repeated("聊聊我的兴趣爱好吧", "你的兴趣爱好真多"), repeated("我常去公园", "公园的花开了")
+    (('兴趣爱好',), ())
     """
-    said = telling_words(reply)
-    common = tuple(word for key, word in telling_words(memory).items() if key in said)
-    return common if len(common) >= least else ()
+    words = _common_words(memory, reply)
+    named = tuple(name for name in names(memory) if name in reply)
+    if named:
+        return tuple(dict.fromkeys((*named, *words)))
+    # Four Han signs in a row are two words of two.
+    count = sum(len(word) // 2 if word[0] >= "\u3400" else 1 for word in words)
+    return words if count >= 2 else ()
+
+
+_HAN: Final = re.compile(r"[\u3400-\u9fff]")
+
+
+def speaks_chinese(texts: Iterable[str]) -> bool:
+    """Whether the texts are Chinese: a third of their signs are Han."""
+    joined = "".join(texts)
+    return 3 * len(_HAN.findall(joined)) > len(joined)
