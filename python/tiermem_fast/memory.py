@@ -463,10 +463,10 @@ class TierMemory:
         >>> mem = TierMemory.open()
         >>> id = mem.add("Prefers tea")
         >>> mem.forget([id])
-        ... mem.count()
+        >>> mem.count()
         0
         >>> mem.restore([id])
-        ... mem.count()
+        >>> mem.count()
         1
         """
         self._engine.forget(_ids(ids), to_seconds(now, "now"))
@@ -714,11 +714,11 @@ class TierMemory:
 
         Examples
         --------
-        >>> mem = TierMemory.open()
+        >>> mem = TierMemory.open(config={"id_seed": 1})
         >>> _ = mem.add("Replies to Director Li stay formal", about="Director Li", now=0.0)
         >>> print(mem.brief("Write a formal reply to Director Li", about="Director Li", now=0.0).text)
         ## Known facts
-        - About Director Li: Replies to Director Li stay formal [m:...] (user, 1 Jan 1970)
+        - Replies to Director Li stay formal [m:89025cc1] (user, 1 Jan 1970, about Director Li)
         >>> mem.brief("How tall is Mont Blanc?", now=0.0).text
         ''
         """
