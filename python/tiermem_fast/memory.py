@@ -140,25 +140,26 @@ class TierMemory:
         )
         mem = cls(engine, path=directory, embedder=chosen, config=from_config, read_only=read_only)
         if chosen is not None:
-            mem._refuse_other_model(chosen, now)
+            mem._refuse_other_model(chosen)
         return mem
 
-    def _refuse_other_model(self, embedder: Embedder, now: TimeLike) -> None:
-        figures = self._engine.stats(to_seconds(now, "now"))
-        stored = figures["model_id"]
-        if stored is not None and stored != embedder.model_id:
-            self.close()
-            message = (
-                f"the store holds vectors of {stored!r} with {figures['dimension']} dimensions, the embedder is "
-                f"{embedder.model_id!r}; open it with the first, or without an embedder to search by keywords"
-            )
-            raise ModelMismatch(
-                message,
-                argument="embedder",
-                stored_model=stored,
-                stored_dimension=figures["dimension"],
-                given_model=embedder.model_id,
-            )
+    def _refuse_other_model(self, embedder: Embedder) -> None:
+        known = self._engine.model()
+        if known is None or known[0] == embedder.model_id:
+            return
+        self.close()
+        stored, dimension = known
+        message = (
+            f"the store holds vectors of {stored!r} with {dimension} dimensions, the embedder is {embedder.model_id!r}; "
+            "open it with the first, or without an embedder to search by keywords"
+        )
+        raise ModelMismatch(
+            message,
+            argument="embedder",
+            stored_model=stored,
+            stored_dimension=dimension,
+            given_model=embedder.model_id,
+        )
 
     def close(self) -> None:
         """Write what is pending and let go of the files. Closing twice is fine."""
