@@ -20,7 +20,7 @@ from rich.text import Text
 import tiermem_fast
 from tiermem_fast.memory import TierMemory
 
-from .demo import demo
+from .demo import HELP, demo
 from .ending import Json, refuse, speaks, write_json
 
 __all__ = ["app", "run"]
@@ -36,7 +36,7 @@ app = typer.Typer(
 )
 
 
-app.command()(demo)
+app.command(help=HELP)(demo)
 
 
 def run() -> None:
@@ -45,7 +45,7 @@ def run() -> None:
         # A terminal that cannot show a sign shows another one in its place.
         with suppress(AttributeError, ValueError):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    app()
+    app(prog_name="tiermem")
 
 
 Store = Annotated[Path, typer.Argument(metavar="PATH", help="The directory of a store.", show_default=False)]
@@ -94,7 +94,9 @@ def search(
     path: Store,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="The question.", show_default=False)],
     k: Annotated[int, typer.Option("-k", help="Results at most.")] = 5,
-    tier: Annotated[list[str] | None, typer.Option(help="Only this tier; may be given again.", show_default=False)] = None,
+    tier: Annotated[
+        list[str] | None, typer.Option(help="Only this tier; may be given again.", show_default=False)
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Search a store: by keywords, and by vectors where the built-in embedder made them."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -29,18 +29,32 @@ from tiermem_fast.memory import TierMemory
 from tiermem_fast.tiers import Tier
 
 from .ending import Json, refuse, speaks, write_json
+from .prose import Prose, cut
 from .words import CHINESE, ENGLISH, Words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tiermem_fast.demo.conversation import Conversation
-    from tiermem_fast.demo.replay import Answer, Fate, Report
+    from tiermem_fast.demo.replay import Answer, Fate, Missed, Report
 
-__all__ = ["demo", "told"]
+__all__ = ["HELP", "demo", "told"]
+
+HELP = (
+    "Replay a real conversation through the four tiers and ask questions of what is left.\n\n"
+    "Turn by turn with its real dates: working memory, then episodic, then semantic by the laws of the store; weeks "
+    "pass; then each question gets its briefing, with ids, tier, strength, score, reason, and the time the call took. "
+    "The output is the same each run but for the measured times.\n\n"
+    "The fields of --json are told in docs/demo.md; its schema is tiermem-demo/1.\n\n"
+    "Exit codes: 0 done, 1 failed, 2 wrong arguments or input, 130 stopped by Ctrl-C, 141 output closed."
+)
+"""What ``tiermem demo --help`` says."""
 
 _FEW = 3
 """Memories that a list names unless all are asked for."""
+
+_TABLE_WIDTH = 78
+"""Cells that the table of the tiers takes at most."""
 
 _BRIEF = 84
 """Signs of a text that are shown unless all are asked for; a Han sign is as wide as two others."""
@@ -50,7 +64,7 @@ def demo(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]",
+            metavar="FILE",
             show_default=False,
             help="Your own conversation, JSON or JSONL: role (user, assistant, system, tool), content, time (ISO 8601 day "
             "or moment, or seconds since 1970), session (a day is one when it is left out). Without FILE, the shipped one.",
@@ -75,18 +89,12 @@ def demo(
     save: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the store in this new directory.", show_default="in RAM")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Name every memory that was let go; show whole texts.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Name every memory that was let go; show whole texts.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Replay a real conversation through the four tiers and ask questions of what is left.
-
-    Turn by turn with its real dates: working memory, then episodic, then semantic by the laws of the store; weeks pass;
-    then each question gets its briefing, with ids, tier, strength, score, reason, and the time the call took. Output is
-    the same each run but for the measured times. The fields of --json are told in docs/demo.md; its "schema" is
-    tiermem-demo/1.
-
-    Exit codes: 0 done, 1 failed, 2 wrong arguments or input, 130 stopped by Ctrl-C, 141 output closed.
-    """
+    """Replay a conversation and tell what became of it; :data:`HELP` is what a reader of ``--help`` gets."""
     with speaks():
         if file is not None and lang is not None:
             refuse("--lang chooses a shipped conversation; leave it out when FILE is given")
@@ -111,7 +119,7 @@ def demo(
             write_json(document(report))
             return
         console = Console(highlight=False)
-        for part in told(report, weeks=weeks, saved=save, everything=everything):
+        for part in told(report, weeks=weeks, saved=save, everything=everything, width=console.width):
             console.print(part)
 
 
@@ -137,31 +145,31 @@ def _progress() -> Progress:
 # The report, part by part.
 
 
-def told(report: Report, *, weeks: int, saved: Path | None, everything: bool) -> Iterator[RenderableType]:
+def told(report: Report, *, weeks: int, saved: Path | None, everything: bool, width: int) -> Iterator[RenderableType]:
     """The parts of a report in the order in which they are read."""
     words = CHINESE if speaks_chinese(turn.content for turn in report.conversation.turns) else ENGLISH
     yield _opening(report, words, saved)
     yield _section(words.how, *(_item(rule.format(weeks=weeks)) for rule in words.decided))
-    yield _section(words.table, _table(report, words), Text(words.table_note, style="dim"))
+    yield _section(words.table, _table(report, words, narrow=width < _TABLE_WIDTH), Prose(words.table_note, "dim"))
     for event, heading in (("promoted", words.promoted), ("merged", words.merged), ("let go", words.let_go)):
         yield _fates(report.of(event), heading, words, everything=everything)
     if not report.answers:
-        yield _section(words.questions.format(day=words.full_day(report.asked_at.date())), Text(words.no_questions))
+        yield _section(words.questions.format(day=words.full_day(report.asked_at.date())), Prose(words.no_questions))
     else:
         yield _section(words.questions.format(day=words.full_day(report.asked_at.date())))
         for number, answer in enumerate(report.answers, 1):
             yield _answer(number, answer, words, everything=everything)
-        yield _section(words.prompt, Text(report.answers[0].briefing.text or words.empty, style="dim"))
+        yield _section(words.prompt, Prose(report.answers[0].briefing.text or words.empty, "dim"))
     yield _closing(report, words)
 
 
 def _section(heading: str, *parts: RenderableType) -> RenderableType:
-    return Group(Text(), Text(heading, style="bold"), *(Padding(part, (0, 0, 0, 2), expand=False) for part in parts))
+    return Group(Text(), Prose(heading, "bold"), *(Padding(part, (0, 0, 0, 2), expand=False) for part in parts))
 
 
 def _item(text: str) -> RenderableType:
     row = Table.grid(padding=(0, 1, 0, 0))
-    row.add_row("•", Text(text))
+    row.add_row("•", Prose(text))
     return row
 
 
@@ -185,17 +193,19 @@ def _opening(report: Report, words: Words, saved: Path | None) -> RenderableType
         lines.append(sentence.format(model=report.model_id))
     if saved is not None:
         lines.append(words.kept_in.format(path=saved))
-    return Group(Text(f"tiermem demo · {conversation.name}", style="bold"), *map(Text, lines))
+    return Group(Prose(f"tiermem demo · {conversation.name}", "bold"), *map(Prose, lines))
 
 
-def _table(report: Report, words: Words) -> Table:
+def _table(report: Report, words: Words, *, narrow: bool) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for heading in words.headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+    # On a narrow page what only sums up gives way to what happened.
+    columns = (0, 2, 3, 4, 8) if narrow else range(len(words.headings))
+    for column in columns:
+        table.add_column(words.headings[column], justify="right", no_wrap=True)
     for period in report.periods:
         means = [period.strength[Tier.EPISODIC], period.strength[Tier.SEMANTIC]]
         working = period.tiers[Tier.WORKING]
-        table.add_row(
+        cells = (
             words.day(period.last),
             str(period.said or "–"),
             f"{period.most_working}→{working}" if period.most_working else str(working),
@@ -203,8 +213,8 @@ def _table(report: Report, words: Words) -> Table:
             str(period.tiers[Tier.SEMANTIC]),
             *(str(count or "–") for count in (period.used, period.promoted, period.merged, period.let_go)),
             "/".join("–" if mean is None else f"{mean:.2f}" for mean in means),
-            style=None if period.said else "dim",
         )
+        table.add_row(*(cells[column] for column in columns), style=None if period.said else "dim")
     return table
 
 
@@ -218,17 +228,18 @@ def _fates(fates: Sequence[Fate], heading: str, words: Words, *, everything: boo
     table.add_column(no_wrap=True)
     table.add_column(ratio=1)
     for fate in named:
-        parts = [words.day(fate.time.date()), words.said(fate.reason), words.importance.format(value=fate.importance)]
-        parts += [f"({words.comma.join(map(words.said, fate.rules))})"] if fate.rules else []
+        rules = f" ({words.semicolon.join(map(words.said, fate.rules))})" if fate.rules else ""
+        importance = words.importance.format(value=fate.importance) + rules
+        parts = [words.day(fate.time.date()), words.said(fate.reason), importance]
         if fate.into is not None:
-            parts.append(words.into.format(id=_mark(fate.into)))
+            parts.append(words.into.format(id=_mark(fate.into).plain))
         if fate.event == "promoted":
             days = [f"{words.day(use.time.date())} ({words.comma.join(use.words[:3])})" for use in fate.uses]
             parts.append(words.used_on.format(days=words.comma.join(dict.fromkeys(days))))
         table.add_row(_mark(fate.id), _quoted(fate.text, " · ".join(parts), everything=everything))
     rest = len(ranked) - len(named)
     return _section(
-        heading.format(count=len(fates)), table, *([Text(words.more.format(count=rest), style="dim")] if rest else [])
+        heading.format(count=len(fates)), table, *([Prose(words.more.format(count=rest), "dim")] if rest else [])
     )
 
 
@@ -236,11 +247,11 @@ def _mark(id: str) -> Text:
     return Text(f"m:{id[-8:]}", style="cyan")
 
 
-def _quoted(text: str, beneath: str, *, everything: bool) -> Text:
+def _quoted(text: str, beneath: str, *, everything: bool) -> RenderableType:
     row = " ".join(text.split())
     if not everything and cell_len(row) > _BRIEF:
-        row = set_cell_size(row, _BRIEF - 1).rstrip() + "…"
-    return Text.assemble(row, "\n", (beneath, "dim"))
+        row = cut(row, _BRIEF - 1).rstrip() + "…"
+    return Group(Prose(row), Prose(beneath, "dim"))
 
 
 def _answer(number: int, answer: Answer, words: Words, *, everything: bool) -> RenderableType:
@@ -269,9 +280,9 @@ def _answer(number: int, answer: Answer, words: Words, *, everything: bool) -> R
         parts.append(table)
         rest = len(briefing.items) - len(shown)
         if rest:
-            parts.append(Text(words.more.format(count=rest), style="dim"))
+            parts.append(Prose(words.more.format(count=rest), "dim"))
     else:
-        parts.append(Text(words.empty))
+        parts.append(Prose(words.empty))
     milliseconds = f"{answer.seconds * 1e3:.2f}"
     cost = words.cost.format(
         count=len(briefing.items), tokens=briefing.tokens, budget=briefing.budget, milliseconds=milliseconds
@@ -279,9 +290,13 @@ def _answer(number: int, answer: Answer, words: Words, *, everything: bool) -> R
     reasons = Counter(words.said(one.reason.value) for one in briefing.dropped)
     if reasons:
         cost += " " + words.left_out.format(reasons=words.comma.join(f"{n} {reason}" for reason, n in reasons.items()))
-    parts.append(Text(cost, style="dim"))
+    parts.append(Prose(cost, "dim"))
     parts += _verdict(answer, words)
-    return Group(Text(), Text(f"{number}. {answer.question.text}", style="bold"), *(Padding(part, (0, 0, 0, 2), expand=False) for part in parts))
+    return Group(
+        Text(),
+        Prose(f"{number}. {answer.question.text}", "bold"),
+        *(Padding(part, (0, 0, 0, 2), expand=False) for part in parts),
+    )
 
 
 def _verdict(answer: Answer, words: Words) -> list[RenderableType]:
@@ -289,12 +304,18 @@ def _verdict(answer: Answer, words: Words) -> list[RenderableType]:
         return []
     if not answer.question.turns:
         if answer.briefing.items:
-            return [Text(words.wrongly_full, style="yellow")]
-        return [Text(words.rightly_empty, style="green")]
+            return [Prose(words.wrongly_full, "yellow")]
+        return [Prose(words.rightly_empty, "green")]
     if answer.held:
-        return [Text(words.holds.format(turns=words.comma.join(f"#{turn}" for turn in answer.held)), style="green")]
-    why = "; ".join(f"#{turn} {reason}" for turn, reason in answer.missed.items())
-    return [Text(words.lacks.format(why=why), style="yellow")]
+        return [Prose(words.holds.format(turns=words.comma.join(f"#{turn}" for turn in answer.held)), "green")]
+    why = words.semicolon.join(_missed(turn, missed, words) for turn, missed in answer.missed.items())
+    return [Prose(words.lacks.format(why=why), "yellow")]
+
+
+def _missed(turn: int, missed: Missed, words: Words) -> str:
+    if missed.time is None:
+        return f"#{turn} {words.said(missed.reason)}{f' ({missed.detail})' if missed.detail else ''}"
+    return f"#{turn} {words.gone.format(day=words.day(missed.time.date()), why=words.said(missed.detail))}"
 
 
 def _closing(report: Report, words: Words) -> RenderableType:
@@ -320,7 +341,7 @@ def _closing(report: Report, words: Words) -> RenderableType:
                 add=_short(adds["median"]),
             )
         )
-    return Group(Text(), *map(Text, lines))
+    return Group(Text(), *map(Prose, lines))
 
 
 def _short(milliseconds: Any) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-__all__ = ["ENGLISH", "CHINESE", "Words"]
+__all__ = ["CHINESE", "ENGLISH", "Words"]
 
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -58,6 +58,8 @@ class Words:
     speed: str
     translations: dict[str, str]
     comma: str
+    semicolon: str
+    gone: str
 
     def said(self, reason: str) -> str:
         """A reason in this language."""
@@ -75,12 +77,9 @@ ENGLISH: Final = Words(
     kept_in="The store is kept in {path}.",
     how="How it is decided",
     decided=(
-        "Every turn enters the working memory of its session. Its importance is set by the demo's own rules, a few word "
-        "patterns: names, tastes and habits count most, small talk least.",
-        "When a session is over, the better half of its turns (importance × strength) becomes episodic, the rest is let "
-        "go. These are the laws of the store, as are all below.",
-        "Before each reply the agent asks the store about the turn, and when a session begins about the person. A memory "
-        "was used if the reply really given repeats a name in it, or two of its telling words.",
+        "Every turn enters the working memory of its session. Its importance is set by the demo's own rules, a few word patterns: names, tastes and habits count most, small talk least.",
+        "When a session is over, the better half of its turns (importance × strength) becomes episodic, the rest is let go. These are the laws of the store, as are all below.",
+        "Before each reply the agent asks the store about the turn, and when a session begins about the person. A memory was used if the reply really given repeats a name in it, or two of its telling words.",
         "Used three times, an hour or more apart, and importance 0.7 or more: episodic becomes semantic.",
         "After the last turn {weeks} weeks pass without a word. Then the questions are asked.",
     ),
@@ -113,8 +112,15 @@ ENGLISH: Final = Words(
         "Measured here ({profile} build, {memories} memories): a briefing {brief} ms (median of {briefs}, 95 % within "
         "{p95} ms), a turn written in {add} ms."
     ),
-    translations={"below_threshold": "unrelated", "over_budget": "no room", "duplicate": "says the same"},
+    translations={
+        "below_threshold": "unrelated",
+        "over_budget": "no room",
+        "duplicate": "says the same",
+        "not found": "not found: no word in common",
+    },
     comma=", ",
+    semicolon="; ",
+    gone="let go on {day}: {why}",
 )
 
 CHINESE: Final = Words(
@@ -129,7 +135,7 @@ CHINESE: Final = Words(
     how="怎样决定",
     decided=(
         "每句话先进入本次会话的工作记忆。重要性由演示自带的几条词语规则给出：姓名、喜好、习惯最高，寒暄最低。",
-        "会话结束后，按“重要性 × 强度”较好的一半成为情景记忆，其余放下。这是存储本身的法则，以下也是。",
+        "会话结束后，按“重要性×强度”较好的一半成为情景记忆，其余放下。这是存储本身的法则，以下也是。",
         "每次回复之前，助手就这句话询问存储；会话开始时还会询问此人的情况。如果真实的回复里出现了某条记忆中的名字，或至少两个实词，就算用到了它。",
         "用到三次、彼此相隔一小时以上，且重要性不低于 0.7：情景记忆成为语义记忆。",
         "最后一句话之后静默 {weeks} 周，然后提问。",
@@ -164,6 +170,7 @@ CHINESE: Final = Words(
         "below_threshold": "不相关",
         "over_budget": "放不下",
         "duplicate": "意思相同",
+        "not found": "没有找到：与问题没有共同的词",
         "working": "工作",
         "episodic": "情景",
         "semantic": "语义",
@@ -189,4 +196,6 @@ CHINESE: Final = Words(
         "small talk": "寒暄",
     },
     comma="，",
+    semicolon="；",
+    gone="{day}放下：{why}",
 )

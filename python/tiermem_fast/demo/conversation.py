@@ -7,9 +7,8 @@ nothing is read beyond the limits below.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
@@ -18,6 +17,8 @@ from typing import Any, Final
 
 from tiermem_fast.errors import InvalidInput, LimitExceeded, nearest, shown
 from tiermem_fast.times import from_seconds, to_seconds
+
+from .source import FORMS, Source, fault
 
 __all__ = ["LANGUAGES", "MAX_BYTES", "Conversation", "Question", "Turn", "parse", "read", "shipped", "with_questions"]
 
@@ -29,6 +30,9 @@ MAX_TURNS: Final = 100_000
 
 MAX_TEXT_BYTES: Final = 64 * 1024
 """UTF-8 bytes of the longest turn; the limit of a memory."""
+
+MAX_NAME_BYTES: Final = 256
+"""UTF-8 bytes of the longest name of a session."""
 
 LANGUAGES: Final = ("en", "zh")
 """The languages of which a conversation is shipped."""
@@ -150,7 +154,7 @@ def read(path: str | Path, *, person: str | None = None) -> Conversation:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         problem = f"the byte 0x{raw[error.start]:02x} is not UTF-8; save the file in that encoding"
-        raise InvalidInput.of(f"{path}, line {line}", problem) from None
+        raise fault(str(path), line, "", problem) from None
     return parse(text, name=str(path), person=person)
 
 
@@ -177,151 +181,75 @@ def parse(text: str, *, name: str, person: str | None = None) -> Conversation:
     """
     if not text.strip():
         raise InvalidInput.of(name, 'is empty; write one turn per line, as {"role": "user", "content": …, "time": …}')
-    source = _Source(name, text)
-    document = source.document()
+    source = Source.read(name, text)
+    document = source.document
     if isinstance(document, list):
         return _conversation(source, {"turns": document}, ("turns",))
     if "groups" in document:
         return _conversation(source, *_exchanges(source, document, person))
     if "turns" not in document:
-        problem = f'has no "turns", only {", ".join(map(shown, list(document)[:6])) or "nothing"}; {_FORMS}'
+        problem = f'has no "turns", only {", ".join(map(shown, list(document)[:6])) or "nothing"}; {FORMS}'
         raise InvalidInput.of(name, problem)
     return _conversation(source, document, ("turns",))
 
 
-_FORMS: Final = "give a list of turns, an object with turns, or JSON Lines"
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A file's name and text, and where its parts stand."""
-
-    name: str
-    text: str
-
-    def fault(self, line: int | None, path: str, problem: str) -> InvalidInput:
-        """The error at a place of the file."""
-        where = [self.name, *([f"line {line}"] if line else []), *([path] if path else [])]
-        return InvalidInput.of(", ".join(where), problem)
-
-    def document(self) -> dict[str, Any] | list[Any]:
-        """The whole of a JSON file, or the list of the lines of a JSONL file."""
-        try:
-            document = json.loads(self.text)
-        except json.JSONDecodeError as error:
-            return self._lines(error)
-        except RecursionError:
-            raise self.fault(None, "", f"is nested too deeply; {_FORMS}") from None
-        if isinstance(document, dict) and "role" in document:
-            return [document]  # a JSONL file of one line
-        if not isinstance(document, (dict, list)):
-            raise self.fault(None, "", f"holds {shown(document)}; {_FORMS}")
-        return document
-
-    def _lines(self, whole: json.JSONDecodeError) -> list[Any]:
-        rows = [(number, row) for number, row in enumerate(self.text.split("\n"), 1) if row.strip()]
-        # JSONL is told by its first line, which is a whole object there.
-        try:
-            first = json.loads(rows[0][1])
-        except (json.JSONDecodeError, RecursionError):
-            first = None
-        if len(rows) < 2 or not isinstance(first, dict):
-            problem = f"is not JSON: {whole.msg} at column {whole.colno}"
-            raise self.fault(whole.lineno, "", problem) from None
-        turns = []
-        for number, row in rows:
-            try:
-                turns.append(json.loads(row))
-            except json.JSONDecodeError as error:
-                problem = f"is not JSON: {error.msg} at column {error.colno}; each line is one whole turn"
-                raise self.fault(number, "", problem) from None
-            except RecursionError:
-                raise self.fault(number, "", "is nested too deeply") from None
-        return turns
-
-    def line_of(self, path: Sequence[str | int]) -> int | None:
-        """The line on which a part of the document begins; only asked for when there is a fault to report."""
-        decoder = json.JSONDecoder()
-        text, at = self.text, _past(self.text, 0)
-        if text[at] == "{" and path[0] == "turns" and '"turns"' not in text[:at]:
-            rows = [number for number, row in enumerate(text.split("\n"), 1) if row.strip()]
-            if not isinstance(self.document(), dict):
-                return rows[int(path[1])] if len(path) > 1 else rows[0]
-        if text[at] == "[":
-            path = path[1:]
-        for step in path:
-            found = _member(decoder, text, at, step)
-            if found is None:
-                break
-            at = found
-        return text.count("\n", 0, at) + 1
-
-
-def _past(text: str, at: int) -> int:
-    """The place of the next sign that is neither blank nor a comma."""
-    while at < len(text) and text[at] in " \t\r\n,:\ufeff":
-        at += 1
-    return at
-
-
-def _member(decoder: json.JSONDecoder, text: str, at: int, step: str | int) -> int | None:
-    """Where the value of one key, or one element, of the object or list at a place begins."""
-    is_object = text[at] == "{"
-    at, place = _past(text, at + 1), 0
-    while text[at] not in "]}":
-        key: Any = place
-        if is_object:
-            key, at = decoder.raw_decode(text, at)
-            at = _past(text, at)
-        if key == step:
-            return at
-        _, at = decoder.raw_decode(text, at)
-        at, place = _past(text, at), place + 1
-    return None
-
-
-def _exchanges(source: _Source, document: Mapping[str, Any], person: str | None) -> tuple[dict[str, Any], tuple[str | int, ...]]:
-    """One person of a file of exchanges as turns, each exchange being what was said and the reply to it."""
+def _exchanges(
+    source: Source, document: Mapping[str, Any], person: str | None
+) -> tuple[dict[str, Any], tuple[str | int, ...], list[int]]:
+    """One person of a file of exchanges as turns: the turns, where the exchanges stand, and which one each turn is of."""
     groups = document["groups"]
     if not isinstance(groups, list) or not all(isinstance(group, Mapping) for group in groups) or not groups:
-        raise source.fault(source.line_of(["groups"]), "groups", f"{shown(groups)} is not a list of people")
+        raise source.fault(["groups"], "groups", f"{shown(groups)} is not a list of people")
     known = [str(group.get("id", "")).strip() for group in groups]
     if person is not None and person.strip() not in known:
         raise InvalidInput.of("person", f"{shown(person)} is not in {source.name}; {nearest(person, known)}")
     place = 0 if person is None else known.index(person.strip())
     group = groups[place]
     turns: list[dict[str, Any]] = []
+    numbers: list[int] = []
     turns_of: dict[str, list[int]] = {}
     items = group.get("items")
     if not isinstance(items, list):
-        raise source.fault(source.line_of(["groups", place]), "items", f"{shown(items)} is not a list of exchanges")
+        raise source.fault(["groups", place], "items", f"{shown(items)} is not a list of exchanges")
     for number, item in enumerate(items):
         if not isinstance(item, Mapping):
-            line = source.line_of(["groups", place, "items", number])
-            raise source.fault(line, "", f"{shown(item)} is not an exchange")
+            raise source.fault(["groups", place, "items", number], "", f"{shown(item)} is not an exchange")
         shared = {name: item[name] for name in ("time", "session") if name in item}
         for role, name in (("user", "text"), ("assistant", "reply")):
             if name in item or role == "user":
                 turns_of.setdefault(str(item.get("id")), []).append(len(turns))
-                turns.append({"role": role, "content": item.get(name), "from": number, **shared})
-    questions = []
-    for query in group.get("queries") or []:
-        # Unlabelled sets have `gold` empty throughout: that says nothing of the answer.
-        gold = [turn for id in query.get("gold") or [] for turn in turns_of.get(str(id), ())]
-        questions.append({"text": query.get("text"), **({"turns": gold} if gold else {})})
+                turns.append({"role": role, "content": item.get(name), **shared})
+                numbers.append(number)
+    questions = group.get("queries")
+    if isinstance(questions, list):
+        questions = [_query(query, turns_of) for query in questions]
     name = f"{document.get('name', source.name)}/{known[place]}"
     credit = {"attribution": document.get("source", ""), "license": document.get("license", "")}
-    return {"name": name, "turns": turns, "questions": questions, **credit}, ("groups", place, "items")
+    return {"name": name, "turns": turns, "questions": questions, **credit}, ("groups", place, "items"), numbers
 
 
-def _conversation(source: _Source, document: Mapping[str, Any], path: tuple[str | int, ...]) -> Conversation:
+def _query(query: Any, turns_of: Mapping[str, list[int]]) -> Any:
+    """A query as a question. An empty ``gold`` says nothing of the answer: whole sets are unlabelled."""
+    if not isinstance(query, Mapping):
+        return query
+    gold = query.get("gold")
+    turns = [turn for id in gold for turn in turns_of.get(str(id), ())] if isinstance(gold, list) else []
+    return {"text": query.get("text"), "turns": turns or None}
+
+
+def _conversation(
+    source: Source, document: Mapping[str, Any], path: tuple[str | int, ...], numbers: list[int] | None = None
+) -> Conversation:
+    """The conversation of a document; ``path`` leads to what the turns were made of, ``numbers`` to each one's place."""
     given = document["turns"]
     if not isinstance(given, list):
-        raise source.fault(source.line_of(path), "turns", f"{shown(given)} is not a list of turns")
+        raise source.fault(path, "turns", f"{shown(given)} is not a list of turns")
     if not given:
-        raise source.fault(source.line_of(path), "turns", "is an empty list; nothing was said")
+        raise source.fault(path, "turns", "is an empty list; nothing was said")
     if len(given) > MAX_TURNS:
-        message = f"{source.name}: has {len(given):,} turns, {MAX_TURNS:,} are the most that is replayed; give a part of it"
+        message = (
+            f"{source.name}: has {len(given):,} turns, {MAX_TURNS:,} are the most that is replayed; give a part of it"
+        )
         raise LimitExceeded(message, argument=source.name, got=len(given), limit=MAX_TURNS)
     turns: list[Turn] = []
     days: set[int] = set()
@@ -332,9 +260,8 @@ def _conversation(source: _Source, document: Mapping[str, Any], path: tuple[str 
             if turns:
                 _refuse_earlier(turn, turns[-1], days_only=is_day or place - 1 in days, given=one["time"])
         except InvalidInput as error:
-            number = one["from"] if isinstance(one, Mapping) and "from" in one else place
-            line = source.line_of([*path, number])
-            raise source.fault(line, error.argument or "", str(error).partition(": ")[2]) from None
+            number = place if numbers is None else numbers[place]
+            raise source.fault([*path, number], error.argument or "", str(error).partition(": ")[2]) from None
         if is_day:
             days.add(place)
         turns.append(turn)
@@ -356,7 +283,9 @@ def _refuse_earlier(turn: Turn, above: Turn, *, days_only: bool, given: Any) -> 
         raise InvalidInput.of("time", problem)
 
 
-_TURN_FIELDS: Final = frozenset({"role", "content", "time", "session", "from"})
+_TURN_FIELDS: Final = frozenset({"role", "content", "time", "session"})
+_MILLISECONDS: Final = 1e11
+_LAST_YEAR: Final = 9_900
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -376,37 +305,50 @@ def _turn(one: Any) -> tuple[Turn, bool]:
         raise InvalidInput.of("role", f"{shown(role)} is unknown; {nearest(str(role), ROLES)}")
     if not isinstance(content, str) or not content.strip():
         raise InvalidInput.of("content", f"{shown(content)} is not a text; write what was said, or leave the turn out")
-    try:
-        size = len(content.encode())
-    except UnicodeEncodeError:
-        raise InvalidInput.of("content", r"has a lone surrogate (half of a pair \ud800 to \udfff); write the whole character") from None
-    if size > MAX_TEXT_BYTES:
-        problem = f"has {size:,} bytes, {MAX_TEXT_BYTES:,} are the most; cut the turn in pieces"
-        raise InvalidInput.of("content", problem)
+    _refuse_unstorable("content", content, MAX_TEXT_BYTES, "cut the turn in pieces")
     time, is_day = _time(one["time"])
     session = one.get("session")
     if session is None:
         session = f"{time:%Y-%m-%d}"
     if isinstance(session, bool) or not isinstance(session, (str, int)) or not str(session).strip():
-        raise InvalidInput.of("session", f"{shown(session)} is not a name; write a text, or leave it out for one session a day")
+        raise InvalidInput.of(
+            "session", f"{shown(session)} is not a name; write a text, or leave it out for one session a day"
+        )
+    _refuse_unstorable("session", str(session), MAX_NAME_BYTES, "shorten it")
     return Turn(role, content, time, str(session)), is_day
 
 
+def _refuse_unstorable(field: str, text: str, limit: int, remedy: str) -> None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        problem = r"has a lone surrogate (half of a pair \ud800 to \udfff); write the whole character"
+        raise InvalidInput.of(field, problem) from None
+    if "\0" in text:
+        raise InvalidInput.of(field, f"{shown(text)} has a NUL character; take it out")
+    if size > limit:
+        raise InvalidInput.of(field, f"has {size:,} bytes, {limit:,} are the most; {remedy}")
+
+
 def _time(value: Any) -> tuple[datetime, bool]:
+    """The time in a value, and whether it is a day only."""
+    time, is_day = value, False
     if isinstance(value, str):
+        is_day = _DAY.fullmatch(value.strip()) is not None
         try:
-            if _DAY.fullmatch(value.strip()):
-                day = date.fromisoformat(value.strip())
-                return from_seconds(to_seconds(datetime(day.year, day.month, day.day, tzinfo=UTC), "time")), True
-            return from_seconds(to_seconds(datetime.fromisoformat(value.strip()), "time")), False
-        except InvalidInput:
-            raise
+            time = datetime.fromisoformat(value.strip())
         except ValueError:
             remedy = 'write a day as "2023-04-27" or a moment as "2023-04-27T19:00:00+02:00"'
             raise InvalidInput.of("time", f"{shown(value)} is not an ISO 8601 time; {remedy}") from None
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 1e11:
-        raise InvalidInput.of("time", f"{shown(value)} looks like milliseconds; write seconds since 1970")
-    return from_seconds(to_seconds(value, "time")), False
+    elif isinstance(value, (int, float)) and not isinstance(value, bool) and value >= _MILLISECONDS:
+        raise InvalidInput.of("time", f"{shown(value)} would be far in the future; write seconds since 1970")
+    try:
+        time = from_seconds(to_seconds(time, "time"))
+    except InvalidInput:
+        raise InvalidInput.of("time", f"{shown(value)} is not a time after 1970") from None
+    if time.year > _LAST_YEAR:
+        raise InvalidInput.of("time", f"{shown(value)} is after {_LAST_YEAR}, and time has to pass after it")
+    return time, is_day
 
 
 def _with_hours(turns: list[Turn], days: set[int]) -> Iterator[Turn]:
@@ -429,22 +371,26 @@ def _with_hours(turns: list[Turn], days: set[int]) -> Iterator[Turn]:
         yield replace(turn, time=time)
 
 
-def _questions(source: _Source, given: Any, turns: int) -> Iterator[Question]:
+def _questions(source: Source, given: Any, turns: int) -> Iterator[Question]:
     if given is None:
         return
     if not isinstance(given, list):
-        raise source.fault(source.line_of(["questions"]), "questions", f"{shown(given)} is not a list of questions")
+        raise source.fault(["questions"], "questions", f"{shown(given)} is not a list of questions")
     for place, one in enumerate(given):
         question = {"text": one} if isinstance(one, str) else one
-        line_of = ["questions", place]
-        if not isinstance(question, Mapping) or not isinstance(question.get("text"), str) or not question["text"].strip():
+        where: list[str | int] = ["questions", place]
+        if (
+            not isinstance(question, Mapping)
+            or not isinstance(question.get("text"), str)
+            or not question["text"].strip()
+        ):
             problem = f'{shown(one)} is not a question; write a text, or {{"text": …}}'
-            raise source.fault(source.line_of(line_of), "questions", problem)
+            raise source.fault(where, "questions", problem)
         holds = question.get("turns")
         if holds is not None and not (
             isinstance(holds, list)
             and all(isinstance(turn, int) and not isinstance(turn, bool) and 0 <= turn < turns for turn in holds)
         ):
             problem = f"{shown(holds)} is not a list of places of turns, 0 to {turns - 1}"
-            raise source.fault(source.line_of(line_of), "turns", problem)
+            raise source.fault(where, "turns", problem)
         yield Question(question["text"], None if holds is None else tuple(holds))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tiermem_fast.config import Config
 from tiermem_fast.kernels import strength
-from tiermem_fast.tiers import TIERS, DropReason, Tier
+from tiermem_fast.tiers import TIERS, Tier
 
 from .rules import PROFILE, judge, repeated, speaks_chinese
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .conversation import Conversation, Question, Turn
 
-__all__ = ["SEED", "Answer", "Fate", "Period", "Report", "Use", "config", "replay"]
+__all__ = ["SEED", "Answer", "Fate", "Missed", "Period", "Report", "Use", "config", "replay"]
 
 SEED: Final = 20_230_427
 """Seed of the ids."""
@@ -123,6 +123,25 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True)
+class Missed:
+    """Why a turn that answers a question is not in its briefing.
+
+    Attributes
+    ----------
+    reason
+        One of the reasons for which a briefing leaves something out, ``let go`` or ``not found``.
+    detail
+        The store's own words for it.
+    time
+        When it was let go.
+    """
+
+    reason: str
+    detail: str = ""
+    time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """A question and its briefing.
 
@@ -144,7 +163,7 @@ class Answer:
     briefing: Briefing
     seconds: float
     held: tuple[int, ...] | None
-    missed: dict[int, str]
+    missed: dict[int, Missed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +323,7 @@ class _Replay:
     # What an agent does in a turn.
 
     def brief(self, turn: Turn) -> list[BriefingItem]:
-        """What the agent would have had in its prompt for the reply to come: what is known of the person since the
-        session began, and what the store knows about this turn."""
+        """What the prompt for the reply would have: about the person, asked as the session began, and about the turn."""
         if turn.session != self.session:
             self.session, self.profile = turn.session, self.timed_brief(self.profile_question, turn)
         found = {item.id: item for item in (*self.profile, *self.timed_brief(turn.content, turn))}
@@ -436,24 +454,18 @@ class _Replay:
         """The memory that a turn is in by now: its own, or that which it was folded into."""
         id, into = self.id_of[turn], {fate.id: fate.into for fate in self.fates if fate.into is not None}
         while id in into:
-            id = into[id]  # type: ignore[assignment]  # only those that are not None are in it
+            id = into[id]
         return id
 
-    def why_not(self, turn: int, briefing: Briefing) -> str:
+    def why_not(self, turn: int, briefing: Briefing) -> Missed:
         id = self.lives_as(turn)
         for dropped in briefing.dropped:
             if dropped.id == id:
-                return f"{_DROPPED.get(dropped.reason, dropped.reason.value)}: {dropped.detail}"
+                return Missed(dropped.reason.value, dropped.detail)
         for fate in self.fates:
             if fate.id == id and fate.event == "let go":
-                return f"let go on {fate.time:%Y-%m-%d}: {fate.reason}, importance {fate.importance:g}"
-        return "not found: it has no word of the question"
-
-
-_DROPPED: Final = {
-    DropReason.OVER_BUDGET: "left out for its length",
-    DropReason.BELOW_THRESHOLD: "left out as unrelated",
-}
+                return Missed("let go", fate.reason, fate.time)
+        return Missed("not found")
 
 
 def _period(turn: Turn, by_day: bool) -> tuple[date, date]:

@@ -9,9 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
-__all__ = ["PROFILE", "RULES", "SMALL_TALK", "Judgement", "Rule", "judge", "names", "repeated", "speaks_chinese", "telling_words"]
+__all__ = [
+    "PROFILE",
+    "RULES",
+    "SMALL_TALK",
+    "Judgement",
+    "Rule",
+    "judge",
+    "names",
+    "repeated",
+    "speaks_chinese",
+    "telling_words",
+]
 
 PROFILE: Final = {
     "en": "My name, my job and my hobbies, what I like, prefer and usually do",
@@ -48,7 +60,10 @@ RULES: Final = (
         "asks to be remembered",
         0.3,
         ("user",),
-        re.compile(r"\bremember (?:that|this|my)\b|\b(?:don['’]t|never) forget|\bfrom now on\b|记住|别忘|不要忘|从现在起|今后", re.I),
+        re.compile(
+            r"\bremember (?:that|this|my)\b|\b(?:don['’]t|never) forget|\bfrom now on\b|记住|别忘|不要忘|从现在起|今后",
+            re.IGNORECASE,
+        ),
     ),
     Rule(
         "lasting: name, taste, habit",
@@ -58,7 +73,7 @@ RULES: Final = (
             rf"\bmy (?:name|favou?rite|hobb|job|wife|husband|son|daughter|birthday)|\bmy \w+ is\b"
             rf"|{_I}(?:like|love|prefer|enjoy|hate|dislike|usually|always|never|live|work as|work at)\b"
             r"|我叫|我的(?:名字|爱好|兴趣|工作|生日)|我[^，。！？、]{0,6}?(?:喜欢|爱(?:吃|喝|听|看|好)|讨厌|习惯|享受|通常|总是|从不|住在)",
-            re.I,
+            re.IGNORECASE,
         ),
     ),
     Rule(
@@ -68,7 +83,7 @@ RULES: Final = (
         re.compile(
             rf"{_I}(?:went|made|met|saw|read|tried|bought|started|reading|learning|studying|preparing|thinking of|plan|hope to|want to)\b"
             r"|我[^，。！？]{0,10}?(?:去了|做了|看了|买了|跑步|在学|在看|在准备|学习|思考|想学|想去|打算|计划|正在)|最近在(?:学|看|做|准备)",
-            re.I,
+            re.IGNORECASE,
         ),
     ),
     Rule(
@@ -77,7 +92,7 @@ RULES: Final = (
         ("assistant", "user"),
         re.compile(
             r"\b(?:you (?:can|could|might|should)|(?:i|would) (?:suggest|recommend|advise))\b|你[^，。！？]{0,4}可以|建议你|不妨",
-            re.I,
+            re.IGNORECASE,
         ),
     ),
     Rule(
@@ -96,7 +111,7 @@ SMALL_TALK: Final = Rule(
     re.compile(
         r"\b(?:hello|hi|hey|thanks?|thank you|welcome|good ?bye|bye|good night|sweet dreams|see you|nice to meet|talk (?:again|to you))\b"
         r"|你好|您好|谢谢|感谢|不用谢|不客气|再见|明天见|晚安|好梦|明天再聊|下次再聊|保持联系|来和你聊天",
-        re.I,
+        re.IGNORECASE,
     ),
 )
 """Takes from a turn to which no other rule applies."""
@@ -125,18 +140,21 @@ _LITTLE: Final = frozenset(
     about above after again all also although always am an and another any anything are around as at away back be
     because been before being best better between both bring but by can come could day days did different do does doing
     done down each easily else enjoy especially even ever every everyone everything experience face feel feeling few
-    find first for from get give go going good got great had happy has have having he hear hello help helpful her here
-    hi him his hope how however i if important in into is it its just keep kind know lately later learn let life like
-    little lot made make many may maybe me mean mind more most much must my myself need never new next nice no not now
-    of often ok okay on one only or other others our out over own part people person please provide quite rather really
-    recently right same say see self share should so some someone something sometimes sound sounds still such sure take
-    talk than thank thanks that the their them then there these they thing things think this those thought time to
-    today together tomorrow tonight too topic topics try us use used useful usually very want was way ways we welcome
-    well were what when where which while who why will wish with without work would yes yesterday yet you your yourself
-    chat chatting companion friend friends interact suggest suggestion suggestions advice ask answer ai pleasant
-    """.split()
+    find first for from get getting give go going good got great had happy has have having he hear hello help helpful her
+    here hi him his hope how however i if important in into is it its just keep kind know lately later learn let life
+    like little lot made make many may maybe me mean mind more most much must my myself need never new next nice no not
+    now of often ok okay on one only or other others our out over own part people person please provide quite rather
+    really recently right same say second secondly see self share should so some someone something sometimes sound
+    sounds still such sure take talk than thank thanks that the their them then there these they thing things think this
+    those thought through time to today together tomorrow tonight too topic topics try us use used useful usually very
+    want was way ways we welcome well were what when where which while who why will wish with without work would yes
+    yesterday yet you your yourself chat chatting companion friend friends interact suggest suggestion suggestions
+    advice ask answer ai pleasant finally etc don doesn isn related
+    """.split()  # noqa: SIM905  # a page of words is read as a page
 )
-_LITTLE_HAN: Final = frozenset("的了是在我你您他她它们这那有和与或也都很就不没还要会能可以对把被让给到着过吗呢吧啊哦嗯呀什么怎样为因所但如果就像些个种样多少一二三两更最非常太真说话次再见聊天觉得感谢想知道时候自己")
+_LITTLE_HAN: Final = frozenset(
+    "的了是在我你您他她它们这那有和与或也都很就不没还要会能可以对把被让给到着过吗呢吧啊哦嗯呀什么怎样为因所但如果就像些个种样多少一二三两更最非常太真说话次再见聊天觉得感谢想知道时候自己"
+)
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z'’-]+|[\u3400-\u9fff]+")
 _STEM = 6
 
@@ -159,7 +177,7 @@ def telling_words(text: str) -> dict[str, str]:
                 if len(folded) > 2 and folded not in _LITTLE:
                     words.setdefault(folded[:_STEM], part)
         else:
-            for pair in map("".join, zip(run, run[1:], strict=False)):
+            for pair in map("".join, pairwise(run)):
                 if not _LITTLE_HAN.intersection(pair):
                     words.setdefault(pair, pair)
     return words

@@ -111,7 +111,15 @@ def _answer(answer: Answer, report: Report) -> dict[str, Any]:
         "text": answer.question.text,
         "answered_by": None if answer.question.turns is None else list(answer.question.turns),
         "held": None if answer.held is None else list(answer.held),
-        "missed": {str(turn): why for turn, why in answer.missed.items()},
+        "missed": [
+            {
+                "turn": turn,
+                "reason": missed.reason.replace(" ", "_"),
+                "detail": missed.detail,
+                "at": None if missed.time is None else missed.time.isoformat(),
+            }
+            for turn, missed in answer.missed.items()
+        ],
         "milliseconds": _milliseconds(answer.seconds),
         "tokens": briefing.tokens,
         "budget": briefing.budget,
