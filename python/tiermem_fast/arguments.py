@@ -7,6 +7,8 @@ JSON, a list of memories to columns. Calls the words below. The core checks valu
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -26,11 +28,13 @@ __all__ = [
     "PATCHABLE",
     "Grant",
     "as_config",
+    "at_place",
     "check_matrix",
     "check_texts",
     "columns_of",
     "filters_of",
     "ids_of",
+    "number_or_none",
     "one_vector",
     "plain",
     "refuse_unknown",
@@ -134,16 +138,23 @@ def _json(name: str, value: Any) -> str | None:
     if not value:
         return None
     try:
-        return json.dumps(_with_text_keys(name, value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(dict(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput.of(name, f"{shown(value)} is not JSON: {error}") from None
+    _check_keys(name, value)
+    return text
 
 
-def _with_text_keys(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    for key in value:
-        if not isinstance(key, str):
-            raise InvalidInput.of(name, f"the key {shown(key)} is not a str")
-    return dict(value)
+def _check_keys(name: str, value: Any) -> None:
+    """Refuse keys that JSON would turn into texts in silence."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise InvalidInput.of(name, f"the key {shown(key)} is not a str")
+            _check_keys(name, inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            _check_keys(name, inner)
 
 
 def columns_of(items: Iterable[Any], shared: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Any]]]:
@@ -203,6 +214,17 @@ def _fields_of(item: Any, place: int) -> dict[str, Any]:
     return {name: value for name, value in given().items() if name in FIELDS or name == "text"}
 
 
+def at_place(error: InvalidInput, start: int) -> InvalidInput:
+    """The same error with the place of the item counted from the first item of the call, not of its chunk."""
+    found = re.match(r"items\[(\d+)\]", error.argument or "")
+    if found is None or start == 0:
+        return error
+    place = f"items[{int(found[1]) + start}]"
+    moved = type(error)(str(error).replace(found[0], place, 1), **vars(error))
+    moved.argument = (error.argument or "").replace(found[0], place, 1)
+    return moved
+
+
 def ids_of(items: Any) -> list[str]:
     """The ids of whatever has some: an id, a memory, hits, a briefing, or a list of these."""
     if isinstance(items, str):
@@ -226,6 +248,15 @@ def whole_number(argument: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= 10_000:
         raise InvalidInput.of(argument, f"{shown(value)} is not a whole number from {least} to 10,000")
     return int(value)
+
+
+def number_or_none(argument: str, value: Any) -> float | None:
+    """A number that is not NaN, or ``None``."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or math.isnan(value):
+        raise InvalidInput.of(argument, f"{shown(value)} is not a number")
+    return float(value)
 
 
 def filters_of(**given: Any) -> dict[str, Any]:

@@ -20,11 +20,13 @@ from .arguments import (
     PATCHABLE,
     Grant,
     as_config,
+    at_place,
     check_matrix,
     check_texts,
     columns_of,
     filters_of,
     ids_of,
+    number_or_none,
     one_vector,
     plain,
     refuse_unknown,
@@ -332,24 +334,25 @@ class TierMemory:
         (['Anna', 'Anna'], 2)
         """
         moment = to_seconds(now, "now")
-        refuse_unknown(defaults, FIELDS)
-        shared = plain(defaults)
-        texts, columns = columns_of(items, shared)
-        if vectors is not None:
-            check_matrix(vectors, len(texts))
         added: list[AddedId] = []
-        for start in range(0, len(texts), CHUNK):
-            stop = min(start + CHUNK, len(texts))
-            part = {name: values[start:stop] for name, values in columns.items()}
-            try:
-                added += self._add_chunk(
-                    texts[start:stop], shared, part, None if vectors is None else vectors[start:stop], moment
-                )
-            except Exception as error:
-                error.added = list(added)  # type: ignore[attr-defined]  # says exactly which items are in
-                if start:
-                    error.add_note(f"the {start} items before items[{start}] are stored")
-                raise
+        start = 0
+        try:
+            refuse_unknown(defaults, FIELDS)
+            shared = plain(defaults)
+            texts, columns = columns_of(items, shared)
+            if vectors is not None:
+                check_matrix(vectors, len(texts))
+            for start in range(0, len(texts), CHUNK):
+                stop = min(start + CHUNK, len(texts))
+                part = {name: values[start:stop] for name, values in columns.items()}
+                some = None if vectors is None else vectors[start:stop]
+                added += self._add_chunk(texts[start:stop], shared, part, some, moment)
+        except Exception as fault:
+            error = at_place(fault, start) if isinstance(fault, InvalidInput) else fault
+            error.added = added  # type: ignore[attr-defined]  # says exactly which items are in
+            if start:
+                error.add_note(f"the {start} items before items[{start}] are stored")
+            raise error from None
         return added
 
     def _add_chunk(
@@ -596,9 +599,10 @@ class TierMemory:
         elif self._embedder is not None and isinstance(query, str) and query.strip():
             check_texts([query], "query")
             vector, model = self._embedder.embed([query], kind="query")[0], self._embedder.model_id
+        least = number_or_none("min_score", min_score)
         filters = filters_of(tiers=tiers, session=session, about=about, where=where, must=must, min_trust=min_trust)
         rights = rights_of(grant)
-        native = self._engine.search(query, vector, model, whole_number("k", k, 1), filters, min_score, rights, moment)
+        native = self._engine.search(query, vector, model, whole_number("k", k, 1), filters, least, rights, moment)
         engine = self._engine
         return Hits(native, engine.texts, lambda ids: engine.get(ids, rights, moment))
 
@@ -729,6 +733,8 @@ class TierMemory:
         from .policy.briefing import BriefingRules, draft_briefing
         from .policy.tokens import estimate_tokens
 
+        if not isinstance(query, str):
+            raise InvalidInput.of("query", f"must be a str, not {type(query).__name__}")
         moment = to_seconds(now, "now")
         settings = {} if self._config is None else self._config.briefing.model_dump()
         allowed = settings.pop("budget", 1_200) if budget is None else budget
