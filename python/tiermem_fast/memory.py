@@ -33,7 +33,7 @@ from .arguments import (
     rights_of,
     whole_number,
 )
-from .errors import InvalidInput, ModelMismatch
+from .errors import InvalidInput, ModelMismatch, TiermemError
 from .policy.relevance import LEAST_RELEVANCE, calibrate, relevance_of
 from .results import AddedId, Hits
 from .tiers import Tier
@@ -347,7 +347,7 @@ class TierMemory:
                 part = {name: values[start:stop] for name, values in columns.items()}
                 some = None if vectors is None else vectors[start:stop]
                 added += self._add_chunk(texts[start:stop], shared, part, some, moment)
-        except Exception as fault:
+        except TiermemError as fault:
             error = at_place(fault, start) if isinstance(fault, InvalidInput) else fault
             error.added = added  # type: ignore[attr-defined]  # says exactly which items are in
             if start:
