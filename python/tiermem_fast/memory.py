@@ -6,6 +6,7 @@ Calls the native module, which nobody else does but :mod:`.kernels`, and the pol
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from . import _core
 from .errors import InvalidInput, ModelMismatch, shown
 from .policy.relevance import LEAST_RELEVANCE, calibrate, relevance_of
 from .results import AddedId, Hits
+from .tiers import Tier
 from .times import TimeLike, optional_seconds, to_seconds
 
 if TYPE_CHECKING:
@@ -138,25 +140,26 @@ class TierMemory:
         )
         mem = cls(engine, path=directory, embedder=chosen, config=from_config, read_only=read_only)
         if chosen is not None:
-            mem._refuse_other_model(chosen, now)
+            mem._refuse_other_model(chosen)
         return mem
 
-    def _refuse_other_model(self, embedder: Embedder, now: TimeLike) -> None:
-        figures = self._engine.stats(to_seconds(now, "now"))
-        stored = figures["model_id"]
-        if stored is not None and stored != embedder.model_id:
-            self.close()
-            message = (
-                f"the store holds vectors of {stored!r} with {figures['dimension']} dimensions, the embedder is "
-                f"{embedder.model_id!r}; open it with the first, or without an embedder to search by keywords"
-            )
-            raise ModelMismatch(
-                message,
-                argument="embedder",
-                stored_model=stored,
-                stored_dimension=figures["dimension"],
-                given_model=embedder.model_id,
-            )
+    def _refuse_other_model(self, embedder: Embedder) -> None:
+        known = self._engine.model()
+        if known is None or known[0] == embedder.model_id:
+            return
+        self.close()
+        stored, dimension = known
+        message = (
+            f"the store holds vectors of {stored!r} with {dimension} dimensions, the embedder is {embedder.model_id!r}; "
+            "open it with the first, or without an embedder to search by keywords"
+        )
+        raise ModelMismatch(
+            message,
+            argument="embedder",
+            stored_model=stored,
+            stored_dimension=dimension,
+            given_model=embedder.model_id,
+        )
 
     def close(self) -> None:
         """Write what is pending and let go of the files. Closing twice is fine."""
@@ -461,10 +464,10 @@ class TierMemory:
         >>> mem = TierMemory.open()
         >>> id = mem.add("Prefers tea")
         >>> mem.forget([id])
-        ... mem.count()
+        >>> mem.count()
         0
         >>> mem.restore([id])
-        ... mem.count()
+        >>> mem.count()
         1
         """
         self._engine.forget(_ids(ids), to_seconds(now, "now"))
@@ -609,7 +612,7 @@ class TierMemory:
         newest_first: bool = False,
         grant: Grant | None = None,
         now: TimeLike = None,
-    ) -> list[MemoryItem]:
+    ) -> builtins.list[MemoryItem]:
         """Memories in the order of writing.
 
         Parameters
@@ -653,7 +656,7 @@ class TierMemory:
         filters = _filters(tiers=tiers, session=session, about=about, where=where, must=must)
         return self._engine.count(filters, _grant(grant), to_seconds(now, "now"))
 
-    def history(self, id: str) -> list[dict[str, Any]]:
+    def history(self, id: str) -> builtins.list[dict[str, Any]]:
         """What happened to a memory, oldest first: dicts of ``at`` (datetime), ``kind``, ``actor`` and ``detail``."""
         from .times import from_seconds
 
@@ -662,7 +665,7 @@ class TierMemory:
             for event in self._engine.history(id)
         ]
 
-    def sql(self, statement: str, *, limit: int = 10_000) -> list[dict[str, Any]]:
+    def sql(self, statement: str, *, limit: int = 10_000) -> builtins.list[dict[str, Any]]:
         """Rows of a ``select`` over the store's own tables, through the store's own connection.
 
         Never open the file with another SQLite library in the same process: closing that one drops this one's locks.
@@ -712,11 +715,11 @@ class TierMemory:
 
         Examples
         --------
-        >>> mem = TierMemory.open()
+        >>> mem = TierMemory.open(config={"id_seed": 1})
         >>> _ = mem.add("Replies to Director Li stay formal", about="Director Li", now=0.0)
         >>> print(mem.brief("Write a formal reply to Director Li", about="Director Li", now=0.0).text)
         ## Known facts
-        - About Director Li: Replies to Director Li stay formal [m:...] (user, 1 Jan 1970)
+        - Replies to Director Li stay formal [m:89025cc1] (user, 1 Jan 1970, about Director Li)
         >>> mem.brief("How tall is Mont Blanc?", now=0.0).text
         ''
         """
@@ -755,7 +758,7 @@ class TierMemory:
         grant: Grant | None,
         rules: Any,
         moment: float,
-    ) -> tuple[list[Candidate], dict[str, dict[str, Any]]]:
+    ) -> tuple[builtins.list[Candidate], dict[str, dict[str, Any]]]:
         """What may go into a briefing, of all tiers, with the rows behind it."""
         rights = _grant(grant)
         rows: dict[str, dict[str, Any]] = {}
@@ -763,7 +766,7 @@ class TierMemory:
 
         def listed(tier: str, in_session: str | None, limit: int, why: str) -> None:
             conditions = {"session": in_session} if in_session is not None else {"where": {"session": None}}
-            filters = _filters(tiers=tier, about=about, **conditions)  # type: ignore[arg-type]
+            filters = _filters(tiers=tier, about=about, **conditions)
             for row in self._engine.list(filters, limit, None, True, rights, moment):
                 rows[row["id"]] = row
                 found[row["id"]] = _candidate(row, why=why)
@@ -817,7 +820,7 @@ class TierMemory:
             forgotten=sum(tier["forgotten"] for tier in tiers.values()),
             superseded=sum(tier["superseded"] for tier in tiers.values()),
             merged=sum(tier["merged"] for tier in tiers.values()),
-            tiers={name: tier["alive"] for name, tier in tiers.items()},
+            tiers={Tier(name): tier["alive"] for name, tier in tiers.items()},
             model_id=figures["model_id"],
             dimension=figures["dimension"],
             search="hybrid" if by_vector and embeds else "keywords, vectors when given" if by_vector else "keywords",
@@ -843,12 +846,14 @@ class TierMemory:
 
         moment = to_seconds(now, "now")
         absorbed = flushed = 0
+        left: int | None = None
         while True:
             some_flushed, some_absorbed, waiting = self._engine.maintain(_ABSORB_STEP, moment)
             flushed += some_flushed
             absorbed += some_absorbed
-            if waiting == 0 or some_absorbed == 0:
+            if waiting in (0, left):
                 return MaintenanceReport(absorbed=absorbed, tail=waiting, flushed=flushed, finished=waiting == 0)
+            left = waiting
 
     def consolidate(self, *, dry_run: bool = False, now: TimeLike = None) -> ConsolidationReport:
         """Move memories between the tiers, fold near-duplicates together, let go of what has come to its end.
@@ -1113,7 +1118,7 @@ def _grant(grant: Grant | None) -> dict[str, Any] | None:
 
 def _candidate(row: Mapping[str, Any], **found: Any) -> Candidate:
     from .policy.briefing import Candidate
-    from .tiers import Source, Tier
+    from .tiers import Source
 
     return Candidate(
         id=row["id"],

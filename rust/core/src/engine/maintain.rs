@@ -64,17 +64,14 @@ impl Engine {
         if done.uses_flushed > 0 && self.disk.check_writable().is_ok() {
             self.flush_uses(now)?;
         }
-        loop {
+        for _ in 0..rows.div_ceil(GRAPH_SLICE) {
+            // Each slice under its own guard, so that a writer that waits for the picture gets it in between.
             let picture = self.picture.read();
             let Some(vectors) = &picture.vectors else { break };
             let before = vectors.pending();
-            done.waiting = before;
-            if before == 0 || done.absorbed >= rows {
-                break;
-            }
             done.waiting = vectors.absorb(GRAPH_SLICE, picture.columns.alive());
             done.absorbed += before.saturating_sub(done.waiting);
-            if done.waiting >= before {
+            if done.waiting == 0 {
                 break;
             }
         }

@@ -57,7 +57,7 @@ impl Default for EngineConfig {
             laws: Laws::default(),
             keywords: KeywordConfig::default(),
             vectors: VectorConfig::default(),
-            candidates: 64,
+            candidates: 100,
         }
     }
 }

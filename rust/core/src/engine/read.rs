@@ -224,6 +224,12 @@ impl Engine {
         Ok(rows)
     }
 
+    /// The model that the store's vectors are from, once it has some.
+    pub fn model(&self) -> Result<Option<Model>> {
+        self.catch_up()?;
+        Ok(self.picture.read().model.clone())
+    }
+
     /// The figures of the store.
     pub fn stats(&self, now: Micros) -> Result<Stats> {
         self.catch_up()?;
