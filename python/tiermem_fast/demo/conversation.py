@@ -31,7 +31,7 @@ MAX_TURNS: Final = 100_000
 MAX_TEXT_BYTES: Final = 64 * 1024
 """UTF-8 bytes of the longest turn; the limit of a memory."""
 
-MAX_NAME_BYTES: Final = 256
+MAX_NAME_BYTES: Final = 512
 """UTF-8 bytes of the longest name of a session."""
 
 LANGUAGES: Final = ("en", "zh")
