@@ -1,7 +1,7 @@
 """Measures this package beside what people would use instead, in one run, and prints a table.
 
     python benches/run.py                     the short set, some minutes
-    python benches/run.py --full              with a million memories, and with the libraries in bench/peers.py
+    python benches/run.py --full              with a million memories too
     python benches/run.py --only search add   some subjects
 
 Results go to benches/results/ as JSON and Markdown. Nothing is asserted: rows that lose are shown as they are.
@@ -32,7 +32,7 @@ BYTES_FOR_A_MILLION = 12 << 30
 
 
 def _subjects(table, stores, work: Path, arguments: argparse.Namespace) -> dict:  # noqa: ANN001  # imported late
-    from bench import keywords, kernels, load, machine, processes, vectors, writing
+    from bench import kernels, keywords, load, machine, processes, vectors, writing
 
     cache = stores.cache
     sizes = [size for size in (1_000, 10_000, 100_000) if size <= arguments.largest]
@@ -104,10 +104,6 @@ def main() -> None:
     finally:
         shutil.rmtree(work, ignore_errors=True)
     print(f"\n{time.perf_counter() - started:.0f} s; {RESULTS / arguments.name}.json and .md", flush=True)
-    if arguments.full and not arguments.only:
-        from bench import peers
-
-        peers.run_all(RESULTS)
 
 
 if __name__ == "__main__":

@@ -81,6 +81,12 @@ class Topics:
         spread = rng.standard_normal((count, LATENT), dtype=np.float32) * self._decay * np.float32(0.5)
         return self._centres[topics] + spread  # type: ignore[no-any-return]
 
+    def around(self, topics: npt.NDArray[np.int64], seed: int) -> Floats:
+        """One vector for each topic given, by its number."""
+        rng = np.random.default_rng(seed)
+        spread = rng.standard_normal((len(topics), LATENT), dtype=np.float32) * self._decay * np.float32(0.5)
+        return self._finish(self._centres[topics] + spread, rng)
+
     def make(self, count: int, questions: int, seed: int) -> tuple[Floats, Floats]:
         """``count`` vectors and ``questions`` questions."""
         rng = np.random.default_rng(seed)

@@ -12,7 +12,7 @@ import numpy as np
 from tiermem_fast import TierMemory
 
 from .data import SEED, chinese, english
-from .stores import K, NOW, WRITTEN
+from .stores import NOW, WRITTEN, K
 from .table import Table
 from .timing import in_turns
 

@@ -11,7 +11,7 @@ import numpy as np
 from tiermem_fast import TierMemory
 
 from .data import english
-from .stores import K, NOW, Store, Stores
+from .stores import NOW, K, Store, Stores
 from .table import Table
 from .timing import Figures
 from .vectors import TIERS

@@ -30,6 +30,7 @@ class Lookup:
         self.known: dict[str, Floats] = {}
 
     def embed(self, texts: Any, kind: str = "document") -> Floats:  # noqa: ARG002  # the protocol's argument
+        """The protocol's method."""
         return np.stack([self._one(text) for text in texts])
 
     def _one(self, text: str) -> Floats:

@@ -34,14 +34,17 @@ class Figures:
 
     @property
     def p50(self) -> float:
+        """The median call."""
         return float(np.percentile(self._all(), 50))
 
     @property
     def p99(self) -> float:
+        """The call that one in a hundred exceeds."""
         return float(np.percentile(self._all(), 99))
 
     @property
     def cpu_mean(self) -> float:
+        """The thread's CPU time a call."""
         return statistics.median(self.cpu)
 
     def ratio(self, other: Figures) -> float:
@@ -56,6 +59,7 @@ class Figures:
         return statistics.median(mine / theirs for mine, theirs in zip(self.cpu, other.cpu, strict=True) if theirs > 0)
 
     def as_json(self) -> dict[str, float]:
+        """For the result's file."""
         calls = sum(map(len, self.wall))
         return {"p50_ms": self.p50, "p99_ms": self.p99, "cpu_ms": self.cpu_mean, "calls": calls}
 

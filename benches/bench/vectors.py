@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .data import Dataset, Floats
-from .stores import K, NOW, Store, Stores
+from .stores import NOW, K, Store, Stores
 from .table import Table
 from .timing import Figures, in_turns
 
@@ -54,6 +54,7 @@ class Usearch:
         self.index.add(np.arange(len(data.vectors), dtype=np.uint64), data.vectors, threads=threads)
 
     def __call__(self, n: int) -> Any:
+        """The keys nearest to a question."""
         return self.index.search(self.queries[n], K, threads=1).keys
 
     def reach(self, truth: Truth, wanted: float) -> float:

@@ -32,6 +32,7 @@ class RawSqlite:
         self.db.execute("create table memory(id blob, text text, metadata text, vector blob)")
 
     def insert(self, records: list[Record]) -> None:
+        """One transaction."""
         self.db.execute("begin immediate")
         self.db.executemany("insert into memory values (?, ?, ?, ?)", records)
         self.db.execute("commit")
