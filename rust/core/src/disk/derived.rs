@@ -209,6 +209,15 @@ impl Disk {
         })
     }
 
+    /// How many rows were written or changed after a commit; counting ends at `most`.
+    pub fn changed_since(&self, commit: u64, most: usize) -> Result<usize> {
+        self.with_reader("count what changed", |connection| {
+            let sql = "SELECT count(*) FROM (SELECT 1 FROM memory WHERE commit_number > ?1 LIMIT ?2)";
+            let mut statement = connection.prepare_cached(sql)?;
+            Ok(statement.query_row((commit as i64, most as i64), |row| row.get::<_, i64>(0))? as usize)
+        })
+    }
+
     /// Takes the right to write derived files. `None` when another handle has it, and for a store in RAM.
     pub fn lock_derived(&self) -> Result<Option<DerivedLock>> {
         self.check_writable()?;
@@ -260,12 +269,11 @@ impl Disk {
         let blob = if length < MAPPED {
             read_whole(&mut file, size, name.digest).map_err(failed)?
         } else if digest_of(&mut file, size - TRAILER).map_err(failed)? == name.digest {
-            Some(match map(&file, size) {
-                Some(map) => Blob::mapped(map),
-                None => {
-                    std::io::Seek::rewind(&mut file).map_err(failed)?;
-                    read_whole(&mut file, size, name.digest).map_err(failed)?.ok_or_else(|| changed(&path))?
-                }
+            Some(if let Some(map) = map(&file, size) {
+                Blob::mapped(map)
+            } else {
+                std::io::Seek::rewind(&mut file).map_err(failed)?;
+                read_whole(&mut file, size, name.digest).map_err(failed)?.ok_or_else(|| changed(&path))?
             })
         } else {
             None
@@ -273,7 +281,8 @@ impl Disk {
         let blob = blob.ok_or_else(|| changed(&path))?;
         let bytes = blob.bytes();
         let trailer = &bytes[size - TRAILER..];
-        let sound = trailer[..8] == ((size - TRAILER) as u64).to_le_bytes() && trailer[8..] == name.digest.to_le_bytes();
+        let sound =
+            trailer[..8] == ((size - TRAILER) as u64).to_le_bytes() && trailer[8..] == name.digest.to_le_bytes();
         if !sound || bytes[..HEADER] != self.header(name.kind, origin)? {
             return Err(wrong(&path, "it is of another version or another store"));
         }

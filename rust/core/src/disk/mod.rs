@@ -39,9 +39,7 @@ use rusqlite::Connection;
 use crate::base::{Error, MemoryId, Micros, Result, Row};
 
 pub use backup::BackupReport;
-pub use derived::{
-    DERIVED_DIRECTORY, DerivedKind, DerivedLock, DerivedName, DerivedOrigin, DerivedWriter, Position,
-};
+pub use derived::{DERIVED_DIRECTORY, DerivedKind, DerivedLock, DerivedName, DerivedOrigin, DerivedWriter, Position};
 pub use load::{Loaded, Parts, StoredRow};
 pub use open::sqlite_version;
 pub use query::{Answer, SqlValue};

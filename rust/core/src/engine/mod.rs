@@ -9,6 +9,7 @@
 //! **Promises.** A change is on disk and in the picture before its call returns. A call that fails changes nothing.
 //! Every read goes through [`visibility`].
 
+mod derived;
 mod input;
 mod maintain;
 mod picture;
@@ -35,6 +36,7 @@ use crate::disk::{Disk, DiskOptions};
 use crate::index::keywords::KeywordConfig;
 use crate::index::vectors::VectorConfig;
 use crate::rank::Laws;
+use derived::Saving;
 use picture::Picture;
 use uses::PendingUses;
 
@@ -75,6 +77,7 @@ pub struct Engine {
     in_flight: AtomicUsize,
     /// The picture shows what did not reach the disk, and could not be loaded anew so far.
     outdated: AtomicBool,
+    saving: Saving,
     closed: AtomicBool,
 }
 
@@ -93,6 +96,7 @@ impl Engine {
             uses: Mutex::default(),
             in_flight: AtomicUsize::new(0),
             outdated: AtomicBool::new(false),
+            saving: Saving::default(),
             closed: AtomicBool::new(false),
         })
     }
@@ -114,6 +118,7 @@ impl Engine {
             return Ok(());
         }
         let flushed = if self.disk.check_writable().is_ok() { self.flush_uses(now) } else { Ok(()) };
+        self.save_if_behind(false, now);
         self.disk.close()?;
         flushed
     }
@@ -198,6 +203,7 @@ impl Engine {
         fresh.load(&self.disk)?;
         let mut picture = self.picture.write();
         self.count_pending(&mut fresh, |_| true);
+        fresh.follow(&mut picture);
         *picture = fresh;
         self.outdated.store(false, Ordering::SeqCst);
         Ok(())

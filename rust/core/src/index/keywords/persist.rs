@@ -142,7 +142,8 @@ mod tests {
         assert_eq!(left.rows(), right.rows());
         assert_eq!(left.distinct_terms(), right.distinct_terms());
         let mask = RowSet::full(rows);
-        for question in ["all", "half1 third2", "tenth7 again all", "of3 记忆", "nothing", "half0 of1 tenth1 third1"] {
+        for question in ["all", "half1 third2", "tenth7 again all", "of3 记忆", "nothing", "half0 of1 tenth1 third1"]
+        {
             let bits = |index: &KeywordIndex| {
                 let found = index.search(&index.query(question), &mask, 40);
                 found.into_iter().map(|(row, score)| (row, score.to_bits())).collect::<Vec<_>>()

@@ -66,7 +66,7 @@ fn put_rows(columns: &Columns, start: usize, end: usize, into: &mut Vec<u8>) {
     }
     let flags = |row: usize| {
         let has = |set: &crate::base::RowSet| u8::from(set.contains(Row(row as u32)));
-        [has(&columns.present) * PRESENT | has(&columns.pinned) * PINNED]
+        [(has(&columns.present) * PRESENT) | (has(&columns.pinned) * PINNED)]
     };
     put!(ids, id => id.0.to_le_bytes());
     into.extend((start..end).flat_map(flags));
@@ -288,7 +288,9 @@ mod tests {
                 prop_assert_eq!(loaded.head(row), Some(head.clone()));
                 prop_assert_eq!(loaded.find(head.id), Some(row));
                 let (session, about) = (head.session.as_deref(), head.about.as_deref());
-                let found = |columns: &Columns| columns.find_content(head.tier, session, about, head.text_key).is_some();
+                let found = |columns: &Columns| {
+                    columns.find_content(head.tier, session, about, head.text_key, Micros(110)).is_some()
+                };
                 prop_assert_eq!(found(&loaded), found(&columns));
                 prop_assert!(session.is_none_or(|name| loaded.session_rows(name) == columns.session_rows(name)));
                 prop_assert!(about.is_none_or(|name| loaded.about_rows(name) == columns.about_rows(name)));

@@ -89,7 +89,8 @@ impl Key {
         for _ in 0..count {
             key.numbers.push((reader.u32()?, reader.f64()?));
         }
-        let sound = key.numbers.is_sorted_by_key(|(row, _)| *row) && below(key.numbers.last().map(|(row, _)| row), rows);
+        let sound =
+            key.numbers.is_sorted_by_key(|(row, _)| *row) && below(key.numbers.last().map(|(row, _)| row), rows);
         reader.check(sound, "the rows of the numbers do not ascend")?;
         key.present = pairs(reader, rows, 8, Reader::u32)?;
         Ok(key)

@@ -84,12 +84,12 @@ impl Lists {
             .ok_or_else(|| reader.fault("the end of a list contradicts itself"))?;
         let mut tail = self.pool.allocate();
         self.pool.append(&mut tail, bytes);
-        let mut list = List { tail, tail_count: count as u8, tail_bound, last, sealed: NO_BLOCKS };
+        let mut taken = List { tail, tail_count: count as u8, tail_bound, last, sealed: NO_BLOCKS };
         if blocks > 0 {
-            list.sealed = self.sealed.len() as u32;
+            taken.sealed = self.sealed.len() as u32;
             self.sealed.push(sealed);
         }
-        self.many.push(list);
+        self.many.push(taken);
         Ok(())
     }
 }

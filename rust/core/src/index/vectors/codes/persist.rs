@@ -95,7 +95,9 @@ impl Halves {
             let part = blob.part(start, end).ok_or_else(|| reader.fault("the values of a chunk are missing"))?;
             halves.chunks.push(match part.numbers() {
                 Some(_) => HalfChunk::Saved(part),
-                None => HalfChunk::Own(Reader::new("the saved vectors", part.bytes()).u16s(rows * dimension)?.collect()),
+                None => {
+                    HalfChunk::Own(Reader::new("the saved vectors", part.bytes()).u16s(rows * dimension)?.collect())
+                }
             });
             start = end;
         }
