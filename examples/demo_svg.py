@@ -1,8 +1,10 @@
 """Draw docs/demo.svg and docs/demo.zh-CN.svg: parts of what `tiermem demo` prints, with the times of this machine.
 
-Run it with a release build, for the pictures say what they were measured with:
+Run it with a release build on a quiet machine, for the pictures say what they were measured with:
 
     make develop PROFILE=release && .venv/bin/python examples/demo_svg.py
+
+A test compares what the pictures say, times apart, with what the demo says.
 """
 
 import re
@@ -18,7 +20,7 @@ from tiermem_fast.cli.demo import told
 from tiermem_fast.demo.conversation import shipped
 from tiermem_fast.demo.replay import config, replay
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+PICTURES = {"en": "demo.svg", "zh": "demo.zh-CN.svg"}
 WIDTH = 112
 # The questions that are shown: one that a turn answers, and one that nothing answers.
 SHOWN = (0, 7)
@@ -26,8 +28,8 @@ SHOWN = (0, 7)
 LOADED_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
-def draw(language: str, name: str) -> None:
-    """Replay one conversation and write the parts of its report into a picture."""
+def printed(language: str) -> Console:
+    """A console on which the parts of the picture are printed."""
     with TierMemory.open(embedder="lexical", config=config()) as mem:
         report = replay(shipped(language), mem, stopwatch=time.perf_counter)
     console = Console(record=True, width=WIDTH, highlight=False, file=StringIO())
@@ -35,11 +37,18 @@ def draw(language: str, name: str) -> None:
     opening, _, table, promoted, _, _, asked, *answers, _, closing = parts
     for part in (opening, table, promoted, asked, *(answers[place] for place in SHOWN), closing):
         console.print(part)
+    return console
+
+
+def drawn(language: str) -> str:
+    """The picture of one conversation."""
     title = "tiermem demo" if language == "en" else f"tiermem demo --lang {language}"
-    svg = console.export_svg(title=title, theme=MONOKAI, unique_id=f"demo-{language}")
+    svg = printed(language).export_svg(title=title, theme=MONOKAI, unique_id=f"demo-{language}")
     svg = LOADED_FONTS.sub("", svg).replace("font-family: Fira Code, monospace", "font-family: monospace")
-    (DOCS / name).write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n", encoding="utf-8")
+    return "\n".join(line.rstrip() for line in svg.splitlines()) + "\n"
 
 
-draw("en", "demo.svg")
-draw("zh", "demo.zh-CN.svg")
+if __name__ == "__main__":
+    docs = Path(__file__).resolve().parent.parent / "docs"
+    for language, name in PICTURES.items():
+        (docs / name).write_text(drawn(language), encoding="utf-8")
