@@ -16,6 +16,12 @@ REQUIRED = {"numpy", "pydantic", "msgpack"}
 # What pydantic itself requires, and what every environment has.
 IMPLIED = {"annotated-types", "pydantic-core", "typing-extensions", "typing-inspection", "pip", "setuptools"}
 
+LIST = """
+from importlib.metadata import distributions
+
+print(*{entry.name.lower().replace("_", "-") for entry in distributions()})
+"""
+
 USE = """
 import sys
 import tiermem_fast
@@ -55,8 +61,7 @@ def main() -> None:
             run("python", "-m", "pip", "--disable-pip-version-check", "--quiet", "install", requirement)
 
         install(str(wheel))
-        listed = json.loads(run("python", "-m", "pip", "--disable-pip-version-check", "list", "--format", "json"))
-        installed = {entry["name"].lower().replace("_", "-") for entry in listed} - {"tiermem-fast"}
+        installed = set(run("python", "-I", "-c", LIST).split()) - {"tiermem-fast"}
         assert installed >= REQUIRED, f"missing: {REQUIRED - installed}"
         assert installed <= REQUIRED | IMPLIED, f"not asked for: {installed - REQUIRED - IMPLIED}"
         print(f"installs with {', '.join(sorted(installed - {'pip', 'setuptools'}))}")

@@ -19,16 +19,24 @@ def test_the_defaults_are_those_of_the_design() -> None:
     day = 86_400
     expected = {
         "laws.working_half_life": 1_800, "laws.episodic_half_life": 7 * day, "laws.semantic_half_life": 180 * day,
-        "laws.working_shape": math.inf, "laws.episodic_shape": 1, "laws.semantic_shape": 1, "laws.birth_spread": 4,
+        "laws.working_shape": math.inf, "laws.episodic_shape": 1, "laws.semantic_shape": 1,
         "laws.gain": 1, "laws.strength_share": 0.2, "laws.importance_share": 0.1,
         "working.capacity": 20, "working.ttl": 1_800, "working.keep_share": 0.5,
         "consolidation.promote_uses": 3, "consolidation.promote_importance": 0.7, "consolidation.promote_sessions": 3,
+        "consolidation.use_spacing": 3_600,
         "consolidation.merge_cosine": 0.97, "consolidation.merge_jaccard": 0.85,
         "cleanup.idle_days": 90, "cleanup.max_importance": 0.3,
         "vectors.graph_bytes": 16 * 2**20, "vectors.rebuild_share": 0.25, "briefing.budget": 1_200,
         "durability": "full", "id_seed": None,
     }  # fmt: skip
     assert {name: flat[name] for name in expected} == expected
+
+
+def test_the_native_side_has_the_same_defaults() -> None:
+    from tiermem_fast import _core
+
+    flat = {name: value for name, value in Config().flat().items() if not name.startswith("briefing.")}
+    assert flat == pytest.approx(_core.default_options())
 
 
 def test_flat_is_every_field_as_a_scalar() -> None:

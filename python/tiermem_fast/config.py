@@ -40,11 +40,10 @@ class LawConfig(Shape):
     Attributes
     ----------
     working_half_life, episodic_half_life, semantic_half_life
-        Seconds until half of a memory of importance ½ is forgotten. Procedural memory never fades.
+        Seconds until half of a memory of importance ½ is forgotten; importance stretches it from half to twice that.
+        Procedural memory never fades.
     working_shape, episodic_shape, semantic_shape
         The exponent d of the forgetting curve: small forgets like people do, infinity (``null`` in JSON) exponentially.
-    birth_spread
-        A new memory of importance i gets the half-life of its tier times ``birth_spread ** (i - ½)``.
     gain
         How much a use lengthens the half-life: at most to ``1 + gain`` times.
     max_half_life
@@ -59,9 +58,8 @@ class LawConfig(Shape):
     working_shape: HalfLife = float("inf")
     episodic_shape: HalfLife = 1.0
     semantic_shape: HalfLife = 1.0
-    birth_spread: Annotated[float, Field(ge=1.0, allow_inf_nan=False)] = 4.0
     gain: NotNegative = 1.0
-    max_half_life: Seconds = 3_650 * _DAY
+    max_half_life: Seconds = 3_652.5 * _DAY
     strength_share: Share = 0.2
     importance_share: Share = 0.1
 
@@ -98,6 +96,8 @@ class ConsolidationConfig(Shape):
     ----------
     promote_uses, promote_importance
         Spaced uses and importance that together lift an episodic memory to semantic.
+    use_spacing
+        Seconds since the last use that make a use a spaced one; a burst counts once.
     promote_sessions
         Sessions in which the same was said that lift it as well.
     merge_cosine, merge_jaccard
@@ -105,6 +105,7 @@ class ConsolidationConfig(Shape):
     """
 
     promote_uses: AtLeastOne = 3
+    use_spacing: NotNegative = 3_600.0
     promote_importance: Share = 0.7
     promote_sessions: AtLeastOne = 3
     merge_cosine: Share = 0.97
@@ -197,8 +198,10 @@ class BriefingConfig(Shape):
     episodic_window
         The newest episodes of a session that are considered.
     min_relevance
-        The floor under which a memory has nothing to do with the question; ``None`` takes the one that was calibrated
-        for the embedder.
+        The floor under which a memory has nothing to do with the question; ``None`` takes the default, which is measured
+        from where the embedder puts unrelated texts.
+    min_share_of_best
+        What has less than this share of the best relevance found is left out.
     min_trust
         Below this trust a text is fenced as data, as those of tools and imports always are.
     language
@@ -212,6 +215,7 @@ class BriefingConfig(Shape):
     semantic_share: Share = 0.3
     episodic_window: Count = 20
     min_relevance: Share | None = None
+    min_share_of_best: Share = 1 / 3
     min_trust: Share = 0.5
     language: Literal["auto", "en", "zh"] = "auto"
 

@@ -42,7 +42,8 @@ __all__ = [
 class Shape(BaseModel):
     """The base of every model here: frozen, no unknown fields, and its faults are :class:`.errors.InvalidInput`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="null")
+    # The namespace "model_" is pydantic's by default, and the word of the field for a model's id.
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="null", protected_namespaces=())
 
     if not TYPE_CHECKING:  # a type checker reads the fields instead
 
@@ -140,8 +141,16 @@ def _names(value: Any) -> Any:
     return tuple(dict.fromkeys(value)) if isinstance(value, (list, tuple, set, frozenset)) else value
 
 
-TierWord = Annotated[Tier, BeforeValidator(Tier)]
-SourceWord = Annotated[Source, BeforeValidator(Source)]
+def _tier(value: Any) -> Tier:
+    return Tier(value)
+
+
+def _source(value: Any) -> Source:
+    return Source(value)
+
+
+TierWord = Annotated[Tier, BeforeValidator(_tier)]
+SourceWord = Annotated[Source, BeforeValidator(_source)]
 Name = Annotated[str, StringConstraints(min_length=1)]
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]

@@ -86,6 +86,9 @@ class BriefingRules:
         The newest episodes that are considered, those of the session at hand before all others.
     min_relevance
         The floor; ``None`` is none.
+    min_share_of_best
+        What has less than this share of the best relevance found is left out: beside one good answer the many faint ones
+        are noise.
     min_trust
         Below this trust a text is fenced as data.
     language
@@ -98,6 +101,7 @@ class BriefingRules:
     semantic_share: float = 0.3
     episodic_window: int = 20
     min_relevance: float | None = None
+    min_share_of_best: float = 1 / 3
     min_trust: float = 0.5
     language: Literal["auto", "en", "zh"] = "auto"
 
@@ -210,7 +214,7 @@ def draft_briefing(
 
     Each tier first spends its share, in the order procedural, working, episodic, semantic; then what is left goes to
     what did not fit, in the same order. Procedural and semantic memories go by score, working and episodic ones newest
-    first. A memory goes in whole or not at all.
+    first; episodes of other sessions that answer the question follow by score. A memory goes in whole or not at all.
 
     Parameters
     ----------
@@ -306,10 +310,10 @@ def _in_order(candidates: Iterable[Candidate], session: str | None) -> list[Cand
     """The candidates as they stand in line for tokens; the id settles what is equal, so that a run can be repeated."""
 
     def key(one: Candidate) -> tuple[int, float, float, float, str]:
-        by_score = (-(one.score or 0.0), -one.importance, -one.created_at)
-        by_time = (0.0 if one.session == session else 1.0, -one.created_at, -one.importance)
-        by_score_first = one.tier in (Tier.PROCEDURAL, Tier.SEMANTIC)
-        return (ORDER.index(one.tier), *(by_score if by_score_first else by_time), one.id)
+        at_hand = one.tier in (Tier.WORKING, Tier.EPISODIC) and (one.relevance is None or one.session == session)
+        by_time = (0.0 if one.session == session else 0.5, -one.created_at, -one.importance)
+        by_score = (1.0, -(one.score or 0.0), -one.created_at)
+        return (ORDER.index(one.tier), *(by_time if at_hand else by_score), one.id)
 
     return sorted(candidates, key=key)
 
@@ -328,17 +332,23 @@ def _sift(
     seen: dict[tuple[str, str], int] = {}
     ids: set[str] = set()
     episodes = 0
-    for place, one in enumerate(ordered):
-        refusal = _refusal(one, session=session, about=about, now=now, rules=rules)
+    refusals = [_refusal(one, session=session, about=about, now=now, rules=rules) for one in ordered]
+    best = max((one.relevance or 0.0 for one, no in zip(ordered, refusals, strict=True) if no is None), default=0.0)
+    least = best * rules.min_share_of_best
+    for place, (one, refusal) in enumerate(zip(ordered, refusals, strict=True)):
         if refusal is not None:
             drop(place, *refusal)
+            continue
+        if one.relevance is not None and one.relevance < least:
+            detail = f"relevance {one.relevance:.2f} is under {rules.min_share_of_best:.2f} of the best, {best:.2f}"
+            drop(place, DropReason.BELOW_THRESHOLD, detail)
             continue
         said = (_END_OF_SENTENCE.sub("", _folded(one.text)), _folded(one.about or ""))
         if one.id in ids:
             drop(place, DropReason.DUPLICATE, "the same memory was proposed twice")
         elif said in seen:
             drop(place, DropReason.DUPLICATE, f"says the same as {citations[seen[said]]}")
-        elif one.tier is Tier.EPISODIC and episodes >= rules.episodic_window:
+        elif one.tier is Tier.EPISODIC and one.relevance is None and episodes >= rules.episodic_window:
             drop(place, DropReason.OVER_BUDGET, f"the window holds the newest {rules.episodic_window} episodes")
         else:
             seen[said] = place

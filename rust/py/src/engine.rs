@@ -1,4 +1,5 @@
 //! The engine as Python sees it: convert, door, core call, convert.
+#![expect(clippy::too_many_arguments, reason = "a method has the arguments of the Python call it serves")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -103,7 +104,7 @@ impl PyEngine {
             return Err(invalid(py, "vectors", format!("{rows} vectors for {} memories", items.len())));
         }
         let added = enter(py, self.process, move || {
-            self.engine.add(items, vectors.as_ref().map(|(values, _, model)| (values.as_slice(), model)), now)
+            self.engine.add(&items, vectors.as_ref().map(|(values, _, model)| (values.as_slice(), model)), now)
         })?;
         let list = PyList::new(py, added.iter().map(|added| added.id.to_string()))?;
         let outcomes: Vec<u8> =
@@ -235,6 +236,12 @@ impl PyEngine {
     fn texts(&self, py: Python<'_>, hits: &Bound<'_, PyHits>) -> PyResult<Vec<String>> {
         let hits = hits.get();
         enter(py, self.process, || self.engine.texts(&hits.hits.rows))
+    }
+
+    /// The model of the store's vectors and their dimension, or None.
+    fn model(&self, py: Python<'_>) -> PyResult<Option<(String, usize)>> {
+        let model = enter(py, self.process, || self.engine.model())?;
+        Ok(model.map(|model| (model.id, model.dimension)))
     }
 
     /// The figures of the store.

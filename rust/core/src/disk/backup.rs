@@ -1,6 +1,6 @@
 //! A consistent copy of the file while writers go on, verified before it gets its name.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
 use rusqlite::backup::{Backup, StepResult};
@@ -35,7 +35,18 @@ impl Disk {
         }
         open::make_directory(directory)?;
         let partial = directory.join(format!("{FILE_NAME}.partial"));
-        let result = self.with_reader("back the store up", |connection| copy(connection, &partial, progress));
+        let result = self.with_reader("back the store up", |connection| {
+            let target = copy(connection, &partial, progress)?;
+            let report = verify::report(&target)?;
+            if let Some(fault) = report.first_fault() {
+                let message = format!("it was not copied as a backup: {fault}");
+                return Err(Failure::Told(Error::Corrupt { what: self.shown_path(), message }));
+            }
+            drop(target);
+            let synced = File::open(&partial).and_then(|file| file.sync_all().and_then(|()| file.metadata()));
+            let bytes = synced.map_err(|error| failure::io(format!("sync {}", partial.display()), &error))?.len();
+            Ok(BackupReport { commit: report.commit, rows: report.sound, bytes })
+        });
         let told = |error: std::io::Error| failure::io(format!("back the store up to {}", directory.display()), &error);
         match result {
             Ok(report) => {
@@ -52,17 +63,16 @@ impl Disk {
     }
 }
 
-/// Copies what the connection sees into a new file, replacing one of that name, and verifies it.
+/// Copies what the connection sees into a new file, replacing one of that name. The copy's connection comes back.
 pub(super) fn copy(
     connection: &mut Connection,
     file: &Path,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<BackupReport, Failure> {
-    let told = |error: std::io::Error| Failure::Told(failure::io(format!("write {}", file.display()), &error));
-    open::make_private(file).map_err(told)?;
+) -> Result<Connection, Failure> {
+    open::make_private(file).map_err(|error| failure::io(format!("write {}", file.display()), &error))?;
     // One view for the whole copy: without it SQLite would begin anew after each commit of a writer.
     let view = connection.transaction()?;
-    let commit = super::read::counter(&view)?.commit;
+    view.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut target = Connection::open_with_flags(file, flags)?;
     target.pragma_update(None, "synchronous", "FULL")?;
@@ -80,22 +90,7 @@ pub(super) fn copy(
             }
         }
     }
-    drop(view);
-    // The copy says of itself that it is in WAL mode; a plain journal is what a file that only lies there needs.
+    // The copy says of itself that it is in WAL mode; one plain file is what a backup is.
     let _: String = target.pragma_update_and_check(None, "journal_mode", "delete", |row| row.get(0))?;
-    let report = verify::report(&target)?;
-    if !report.is_sound() || report.commit != commit {
-        let first = report.damaged.first().map(|damaged| format!("row {}: {}", damaged.row.0, damaged.message));
-        let first = first.or_else(|| report.structure.first().or(report.entries.first()).cloned());
-        return Err(Failure::Told(Error::Corrupt {
-            what: format!("the copy {}", file.display()),
-            message: first.unwrap_or_else(|| "it shows another commit".to_owned()),
-        }));
-    }
-    drop(target);
-    let bytes = fs::File::open(file).and_then(|copied| {
-        copied.sync_all()?;
-        copied.metadata().map(|metadata| metadata.len())
-    });
-    Ok(BackupReport { commit, rows: report.sound, bytes: bytes.map_err(told)? })
+    Ok(target)
 }

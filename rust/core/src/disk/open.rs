@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -18,9 +18,6 @@ use crate::base::{Error, MemoryId, Result};
 
 /// Below it, two connections that write and checkpoint could damage a WAL file.
 const OLDEST_SQLITE: i32 = 3_051_003;
-
-/// Pages of WAL after which a commit copies them into the file.
-const CHECKPOINT_PAGES: u32 = 4_000;
 
 /// The longest pause between two looks at a lock that another process holds.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -53,10 +50,13 @@ impl Disk {
             }
         };
         let files = place.as_ref().map_or_else(write::Files::default, |place| write::Files::of(&place.file));
+        let writer = write::Writer::new(connection, files)
+            .map_err(|error| Error::Io { operation: "open the store".to_owned(), message: error.to_string() })?;
         let disk = Self {
             place,
             arriving: AtomicUsize::new(0),
-            writer: Mutex::new(write::Writer::new(connection, files)),
+            begun: AtomicU64::new(0),
+            writer: Mutex::new(writer),
             settled: Condvar::new(),
             readers: Mutex::new(Vec::new()),
             watcher: Mutex::new(read::Watcher::default()),
@@ -213,8 +213,7 @@ fn writer(place: &Place, options: &DiskOptions) -> Result<Connection, Failure> {
     // macOS alone knows the difference; without them its sync stops at the drive's cache.
     connection.pragma_update(None, "fullfsync", full)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
-    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
-    connection.pragma_update(None, "journal_size_limit", i64::from(CHECKPOINT_PAGES) * 4_096 * 4)?;
+    connection.pragma_update(None, "journal_size_limit", i64::from(write::CHECKPOINT_PAGES) * 4_096 * 4)?;
     match kind {
         Kind::Current => {}
         Kind::Empty => create(&mut connection, options)?,
@@ -302,10 +301,60 @@ fn create(connection: &mut Connection, options: &DiskOptions) -> Result<(), Fail
 
 /// Takes an older file up to this version: first a copy beside it, then all steps in one transaction.
 fn bring_up(connection: &mut Connection, place: &Place, from: u32, steps: &[schema::Migration]) -> Result<(), Failure> {
-    super::backup::copy(connection, &place.directory.join(format!("{FILE_NAME}.version-{from}")), &mut |_, _| {})?;
+    let copy = place.directory.join(format!("{FILE_NAME}.version-{from}"));
+    let target = super::backup::copy(connection, &copy, &mut |_, _| {})?;
+    let whole: String = target.pragma_query_value(None, "integrity_check", |row| row.get(0))?;
+    if whole != "ok" {
+        let message = format!("it is not brought up to version {}: {whole}", steps.len() + 1);
+        return Err(Error::Corrupt { what: place.file.display().to_string(), message }.into());
+    }
+    drop(target);
+    let synced = File::open(&copy).and_then(|file| file.sync_all()).and_then(|()| sync_directory(&place.directory));
+    synced.map_err(|error| failure::io(format!("sync {}", copy.display()), &error))?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have been faster.
     let version: u32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     schema::migrate(&transaction, version, steps)?;
     transaction.commit()?;
     Ok(())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that fails is what they are for")]
+mod tests {
+    use super::*;
+    use crate::base::Micros;
+
+    #[test]
+    fn an_older_file_is_copied_and_brought_up_in_one_step() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = DiskOptions {
+            durability: Durability::Full,
+            read_only: false,
+            busy_timeout_ms: 100,
+            allow_network: false,
+            now: Micros(1),
+            store_id: 1,
+        };
+        drop(Disk::open(Some(directory.path()), options).unwrap());
+        let file = directory.path().join(FILE_NAME);
+        let place = Place { directory: directory.path().to_path_buf(), file: file.clone(), immutable: false };
+        let version = |file: &Path| -> u32 {
+            Connection::open(file).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+        };
+        let add: schema::Migration = |connection| connection.execute_batch("ALTER TABLE content ADD COLUMN new TEXT");
+        let fail: schema::Migration = |connection| connection.execute_batch("DROP TABLE memories_that_never_were");
+
+        let mut connection = Connection::open(&file).unwrap();
+        assert!(bring_up(&mut connection, &place, 1, &[add, fail]).is_err());
+        assert_eq!(version(&file), 1, "half of the way is not gone");
+        connection.execute_batch("SELECT new FROM content").unwrap_err();
+
+        bring_up(&mut connection, &place, 1, &[add]).unwrap();
+        assert_eq!(version(&file), 2);
+        connection.execute_batch("SELECT new FROM content").unwrap();
+        assert_eq!(version(&directory.path().join("memory.db.version-1")), 1);
+        // Another process that had seen the old version finds the work done.
+        schema::migrate(&connection, 2, &[add]).unwrap();
+    }
 }

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::Connection;
 
 use super::failure::Failure;
-use super::read::{self, Parts, Scan};
+use super::load::{self, Parts, Scan, StoredRow};
+use super::read;
 use super::record::{self, Encoder, Reading};
 use super::{Damaged, Disk};
-use crate::base::{Result, Row, RowSet};
+use crate::base::{MemoryId, Result, Row, RowSet};
 
 /// What [`Disk::verify`] found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +29,16 @@ pub struct VerifyReport {
 impl VerifyReport {
     /// Whether nothing was found.
     pub fn is_sound(&self) -> bool {
-        self.damaged.is_empty() && self.structure.is_empty() && self.entries.is_empty()
+        self.first_fault().is_none()
+    }
+
+    /// The first thing that was found, in words.
+    pub fn first_fault(&self) -> Option<String> {
+        let named = |id: Option<MemoryId>| id.map_or_else(String::new, |id| format!(" ({id})"));
+        let damaged = self.damaged.first();
+        let memory =
+            damaged.map(|found| format!("the memory in row {}{}: {}", found.row.0, named(found.id), found.message));
+        memory.or_else(|| self.structure.first().or(self.entries.first()).cloned())
     }
 }
 
@@ -39,10 +49,7 @@ impl Disk {
     /// Reads every byte of the store and reports what is not as it was written. Writers go on meanwhile; the report
     /// shows the store as it was at the start. Derived files are not the disk's and not looked at.
     pub fn verify(&self) -> Result<VerifyReport> {
-        self.with_reader("verify the store", |connection| {
-            let view = connection.transaction()?;
-            report(&view)
-        })
+        self.with_view("verify the store", report)
     }
 }
 
@@ -73,11 +80,11 @@ fn memories(view: &Connection, report: &mut VerifyReport) -> Result<(), Failure>
         }
     };
     let mut sound = RowSet::new();
-    let mut each = |stored: read::StoredRow<'_>| {
+    let mut each = |stored: StoredRow<'_>| {
         sound.insert(stored.row);
         Ok(())
     };
-    let mut statement = view.prepare(&read::select(Parts::ALL, "ORDER BY memory.row"))?;
+    let mut statement = view.prepare(&load::select(Parts::ALL, "ORDER BY memory.row"))?;
     let mut rows = statement.query([])?;
     let broken = loop {
         match rows.next() {
@@ -89,7 +96,7 @@ fn memories(view: &Connection, report: &mut VerifyReport) -> Result<(), Failure>
     drop(rows);
     if let Some(error) = broken {
         report.structure.push(error.to_string());
-        let mut statement = view.prepare(&read::select(Parts::ALL, "WHERE memory.row = ?1"))?;
+        let mut statement = view.prepare(&load::select(Parts::ALL, "WHERE memory.row = ?1"))?;
         for place in 0..scan.loaded.next_row.0 {
             let mut rows = statement.query([place])?;
             match rows.next() {
@@ -149,7 +156,7 @@ fn entries(view: &Connection, table: &str, messages: &mut Vec<String>) -> rusqli
     let mut encoder = Encoder::default();
     let mut statement = view.prepare(&format!("SELECT {columns} FROM {table}"))?;
     let mut rows = statement.query([])?;
-    let mut last_event = None;
+    let mut last_event: Option<(Row, u32)> = None;
     while let Some(entry) = rows.next()? {
         let mut check = || -> Reading<()> {
             let checksum = match table {
@@ -157,12 +164,8 @@ fn entries(view: &Connection, table: &str, messages: &mut Vec<String>) -> rusqli
                 "edge" => return read::read_edge(entry, &mut encoder).map(|_| ()),
                 "event" => {
                     let (row, number, _) = read::read_event(entry, &mut encoder)?;
-                    let expected = last_event.filter(|(last, _)| *last == row).map_or(0, |(_, last)| last + 1);
-                    last_event = Some((row, number));
-                    return match number == expected {
-                        true => Ok(()),
-                        false => Err(format!("entry {expected} of row {} is missing", row.0)),
-                    };
+                    let before = last_event.replace((row, number)).filter(|(last, _)| *last == row);
+                    return read::follows(number, before.map_or(0, |(_, last)| last as usize + 1));
                 }
                 "meta" => encoder.meta(record::text(entry, 0, "key")?, record::text(entry, 1, "value")?),
                 "undo" => {

@@ -1,15 +1,16 @@
 //! Transactions: one commit number each, grouped by a leader, acknowledged when they are on disk.
 //!
 //! A thread that finishes its work while others are arriving leaves SQLite's transaction open and waits; each joins it
-//! behind a savepoint, and the one that finds nobody behind it commits, with one sync, for all. So an open group always
-//! has a thread on its way that will settle it.
+//! behind a savepoint, and the one that finds nobody behind it commits, with one sync, for all. When those on the way
+//! take too long, the first that loses patience commits.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rusqlite::Connection;
+use rusqlite::hooks::Wal;
 
 use super::Disk;
 use super::failure::{Blame, WriteFailure};
@@ -32,14 +33,30 @@ pub(super) struct Writer {
     pub(super) connection: Option<Connection>,
     files: Files,
     group: Option<Group>,
+    /// The last attempt to begin that found another process there until the time was out.
+    locked: Option<u64>,
     encoder: Encoder,
+    /// Pages in the WAL after the last commit.
+    log_pages: Arc<AtomicU32>,
 }
 
 impl Writer {
-    pub(super) fn new(connection: Option<Connection>, files: Files) -> Self {
-        Self { connection, files, group: None, encoder: Encoder::default() }
+    pub(super) fn new(mut connection: Option<Connection>, files: Files) -> rusqlite::Result<Self> {
+        let log_pages = Arc::new(AtomicU32::new(0));
+        let told = Arc::clone(&log_pages);
+        if let Some(connection) = &mut connection {
+            // Takes the place of SQLite's own automatic checkpoint, whose errors nobody would hear.
+            connection.wal_hook(Some(move |_: &mut Wal, pages: i32| {
+                told.store(pages.max(0) as u32, Ordering::Relaxed);
+                Ok(())
+            }))?;
+        }
+        Ok(Self { connection, files, group: None, locked: None, encoder: Encoder::default(), log_pages })
     }
 }
+
+/// Pages of WAL after which a commit copies them into the file.
+pub(super) const CHECKPOINT_PAGES: u32 = 4_000;
 
 /// An open transaction of SQLite with the writes that share its commit.
 #[derive(Debug)]
@@ -50,9 +67,25 @@ struct Group {
     outcome: Arc<OnceLock<Result<()>>>,
 }
 
-/// Writes in one group, and rows after which it closes: bounds what the first of them waits.
+/// How long a write waits for the next one, writes in one group, and rows after which it closes: bounds what the first
+/// of them waits.
+const GROUP_PATIENCE: std::time::Duration = std::time::Duration::from_millis(1);
 const GROUP_WRITES: usize = 64;
 const GROUP_ROWS: usize = 8_192;
+
+/// A write that is on its way to [`Disk::write_arrived`], or has given up when it is dropped.
+#[derive(Debug)]
+pub struct Arrival<'disk> {
+    disk: &'disk Disk,
+    /// How many attempts to lock the store had begun by then.
+    begun: u64,
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        self.disk.arriving.fetch_sub(1, Ordering::SeqCst);
+    }
+}
 
 /// The files that are written, as the system knows them. A file that was deleted under its name goes on taking writes
 /// that nobody will find again.
@@ -85,6 +118,10 @@ fn identity(_path: &Path) -> Option<(u64, u64)> {
     None
 }
 
+fn run(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(|_| ())
+}
+
 impl Disk {
     /// Runs `work` in a transaction and returns when it is on disk, as far as the durability asks.
     ///
@@ -92,9 +129,32 @@ impl Disk {
     /// undoes it, answers [`Error::Durability`] and makes the handle read-only. Another process that holds the store
     /// longer than the busy timeout is [`Error::Locked`]. A commit whose sync failed may still be found by a later open.
     pub fn write<T>(&self, now: Micros, work: impl FnOnce(&mut Transaction<'_>) -> Result<T>) -> Result<Written<T>> {
+        self.write_arrived(self.arrive(), now, work)
+    }
+
+    /// Says that a write of this thread is on its way: others that have theirs done wait for it a moment, so that one
+    /// sync serves both.
+    pub fn arrive(&self) -> Arrival<'_> {
+        let begun = self.begun.load(Ordering::SeqCst);
         self.arriving.fetch_add(1, Ordering::SeqCst);
+        Arrival { disk: self, begun }
+    }
+
+    /// As [`Disk::write`], for a thread that has said so before.
+    pub fn write_arrived<T>(
+        &self,
+        arrival: Arrival<'_>,
+        now: Micros,
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<T>,
+    ) -> Result<Written<T>> {
         let mut writer = self.writer.lock();
-        self.arriving.fetch_sub(1, Ordering::SeqCst);
+        let arrived = arrival.begun;
+        drop(arrival);
+        if writer.locked.is_some_and(|attempt| attempt > arrived) {
+            // Somebody has waited the whole time out while this thread stood behind: it has waited as long.
+            self.settle(&mut writer);
+            return Err(self.locked());
+        }
         let member = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.join(&mut writer, now, work)));
         let member = match member {
             Ok(member) => member,
@@ -116,7 +176,9 @@ impl Disk {
             match outcome.get() {
                 Some(Ok(())) => return Ok(written),
                 Some(Err(error)) => return Err(error.clone()),
-                None => self.settled.wait(&mut writer),
+                // Who is on the way may be held up; a sync is not worth more than this.
+                None if self.settled.wait_for(&mut writer, GROUP_PATIENCE).timed_out() => self.settle(&mut writer),
+                None => {}
             }
         }
     }
@@ -139,6 +201,24 @@ impl Disk {
         })
     }
 
+    /// Copies the WAL into the file once it is long. The commit before it is on disk and told already.
+    fn shorten_log(&self, writer: &Writer) {
+        let Some(connection) = writer.connection.as_ref() else { return };
+        if writer.log_pages.load(Ordering::Relaxed) < CHECKPOINT_PAGES {
+            return;
+        }
+        if let Err(error) = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
+            self.poison_by(&self.write_failure("write the log into the file", &error));
+        }
+    }
+
+    /// Commits what other threads have written so far, without waiting for more of them.
+    pub fn settle_group(&self) -> Result<()> {
+        self.check_open()?;
+        self.settle(&mut self.writer.lock());
+        Ok(())
+    }
+
     /// Refuses a handle that was opened to read, or that only reads since a write failed.
     pub fn check_writable(&self) -> Result<()> {
         self.check_open()?;
@@ -149,6 +229,10 @@ impl Disk {
             return Err(Error::ReadOnly { message: "it was opened to read".to_owned() });
         }
         Ok(())
+    }
+
+    fn locked(&self) -> Error {
+        Error::Locked { path: self.shown_path(), waited_ms: self.options.busy_timeout_ms }
     }
 
     pub(super) fn write_failure(&self, operation: &str, error: &rusqlite::Error) -> WriteFailure {
@@ -170,19 +254,21 @@ impl Disk {
         work: impl FnOnce(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<(Written<T>, Arc<OnceLock<Result<()>>>)> {
         self.check_writable()?;
-        let Writer { connection, group, encoder, .. } = &mut *writer;
+        let Writer { connection, group, encoder, locked, .. } = &mut *writer;
         let connection = connection.as_ref().ok_or(Error::Closed)?;
-        let group = match group {
-            Some(open) => {
-                let marked =
-                    connection.prepare_cached("SAVEPOINT member").and_then(|mut statement| statement.execute([]));
-                if let Err(error) = marked {
-                    let failure = self.write_failure("mark a write", &error);
-                    return Err(self.fail_group(writer, failure));
-                }
-                open
+        let group = if let Some(open) = group {
+            if let Err(error) = run(connection, "SAVEPOINT member") {
+                let failure = self.write_failure("mark a write", &error);
+                return Err(self.fail_group(writer, failure));
             }
-            None => group.insert(self.begin(connection)?),
+            open
+        } else {
+            let attempt = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+            let begun = self.begin(connection);
+            if matches!(begun, Err(Error::Locked { .. })) {
+                *locked = Some(attempt);
+            }
+            group.insert(begun?)
         };
         let next = Counter { commit: group.counter.commit + 1, ..group.counter };
         let mut transaction = Transaction::new(self, connection, encoder, next, now);
@@ -205,8 +291,7 @@ impl Disk {
             }
             Ok(value) => {
                 if group.members > 0 {
-                    let kept =
-                        connection.prepare_cached("RELEASE member").and_then(|mut statement| statement.execute([]));
+                    let kept = run(connection, "RELEASE member");
                     if let Err(error) = kept {
                         let failure = self.write_failure("keep a write", &error);
                         return Err(self.fail_group(writer, failure));
@@ -227,8 +312,7 @@ impl Disk {
     /// Starts SQLite's transaction and reads where the store stands.
     fn begin(&self, connection: &Connection) -> Result<Group> {
         let operation = "begin a write";
-        if let Err(error) = connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut statement| statement.execute([]))
-        {
+        if let Err(error) = run(connection, "BEGIN IMMEDIATE") {
             let failure = self.write_failure(operation, &error);
             self.poison_by(&failure);
             return Err(failure.error);
@@ -287,10 +371,7 @@ impl Disk {
             let counted = connection
                 .prepare_cached(Counter::UPDATE)
                 .and_then(|mut statement| statement.execute(group.counter.params()));
-            counted
-                .and_then(|_| connection.prepare_cached("COMMIT"))
-                .and_then(|mut statement| statement.execute([]))
-                .map(|_| ())
+            counted.and_then(|_| run(connection, "COMMIT"))
         };
         let failure = match result {
             Err(error) => self.write_failure("commit a write", &error),
@@ -300,6 +381,7 @@ impl Disk {
                         let _ = group.outcome.set(Ok(()));
                         self.settled.notify_all();
                     }
+                    self.shorten_log(writer);
                     return;
                 }
                 Some(path) => WriteFailure {

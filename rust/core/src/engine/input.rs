@@ -100,7 +100,6 @@ impl NewMemory {
 
 /// What a change of a memory changes; the rest stays. `Some(None)` takes a value away.
 #[derive(Debug, Clone, PartialEq, Default)]
-#[expect(clippy::option_option, reason = "the outer says whether it changes, the inner to what")]
 pub struct Patch {
     /// A new importance.
     pub importance: Option<f32>,

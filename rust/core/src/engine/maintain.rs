@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use super::visibility::{Viewer, visible};
-use super::write::Change;
+use super::write::{Change, later_end};
 use super::{Engine, picture::Picture};
 use crate::base::{EdgeKind, Error, Head, MemoryId, Micros, Result, Row, RowSet, State, Tier};
 use crate::disk::Transaction;
@@ -62,20 +62,16 @@ impl Engine {
         self.catch_up()?;
         let mut done = Maintained { uses_flushed: self.pending_uses(), ..Maintained::default() };
         if done.uses_flushed > 0 && self.disk.check_writable().is_ok() {
-            let _gate = self.gate.lock();
             self.flush_uses(now)?;
         }
-        loop {
+        for _ in 0..rows.div_ceil(GRAPH_SLICE) {
+            // Each slice under its own guard, so that a writer that waits for the picture gets it in between.
             let picture = self.picture.read();
             let Some(vectors) = &picture.vectors else { break };
             let before = vectors.pending();
-            done.waiting = before;
-            if before == 0 || done.absorbed >= rows {
-                break;
-            }
             done.waiting = vectors.absorb(GRAPH_SLICE, picture.columns.alive());
             done.absorbed += before.saturating_sub(done.waiting);
-            if done.waiting >= before {
+            if done.waiting == 0 {
                 break;
             }
         }
@@ -89,21 +85,24 @@ impl Engine {
         if !dry_run {
             self.check_writable()?;
         }
-        let _gate = self.gate.lock();
-        self.catch_up_behind_gate()?;
-        let plan = self.plan_consolidation(now)?;
-        let report = self.report(&plan)?;
+        let gate = self.enter_gate();
+        let plan = || {
+            let plan = self.plan_consolidation(now)?;
+            let report = self.report(&plan)?;
+            Ok((plan, report, self.picture.read().columns.rows()))
+        };
         if dry_run {
-            return Ok(report);
+            self.catch_up_behind_gate()?;
+            return Ok(plan()?.1);
         }
-        let through = self.picture.read().columns.rows();
-        if plan.steps.is_empty() && self.consolidated_through()? >= through {
-            return Ok(report);
-        }
-        self.commit(now, |engine, transaction| {
-            transaction.set_meta(CONSOLIDATED_KEY, &through.to_string())?;
-            engine.carry_out(&plan, transaction)
-        })?;
+        let write = |transaction: &mut Transaction<'_>, (plan, _, through): &(Plan, Consolidation, usize)| {
+            let known = transaction.meta(CONSOLIDATED_KEY)?.and_then(|text| text.parse().ok()).unwrap_or(0_usize);
+            if known < *through {
+                transaction.set_meta(CONSOLIDATED_KEY, &through.to_string())?;
+            }
+            Ok(((), self.carry_out(plan, transaction)?))
+        };
+        let (_, (_, report, _)) = self.commit_with(gate, now, plan, write, &[], None)?;
         Ok(report)
     }
 
@@ -149,7 +148,7 @@ impl Engine {
             return Ok(None);
         }
         near.sort_unstable();
-        let texts = self.disk.contents(&std::iter::once(row).chain(near.iter().copied()).collect::<Vec<_>>())?;
+        let texts = self.contents(&std::iter::once(row).chain(near.iter().copied()).collect::<Vec<_>>())?;
         let Some((own, others)) = texts.split_first() else { return Ok(None) };
         let same = |text: &str| matches!(life::compare(&own.text, text, laws.merge_jaccard), Verdict::Same(_));
         Ok(near.into_iter().zip(others).find(|(_, other)| same(&other.text)).map(|(other, _)| other))
@@ -157,7 +156,7 @@ impl Engine {
 
     fn report(&self, plan: &Plan) -> Result<Consolidation> {
         let rows: Vec<Row> = plan.steps.iter().map(Step::row).collect();
-        let contents = self.disk.contents(&rows)?;
+        let contents = self.contents(&rows)?;
         let picture = self.picture.read();
         let columns = &picture.columns;
         let mut report = Consolidation::default();
@@ -220,6 +219,7 @@ impl Engine {
                     survivor.last_used_at = survivor.last_used_at.max(gone.last_used_at);
                     survivor.trust = survivor.trust.min(gone.trust);
                     survivor.pinned |= gone.pinned;
+                    survivor.expires_at = later_end(survivor.expires_at, gone.expires_at);
                     survivor.version += 1;
                     detail = serde_json::json!({"into": survivor.id.to_string(), "reason": reason});
                     transaction.edge(*into, step.row(), EdgeKind::DerivedFrom)?;

@@ -3,7 +3,7 @@
 use super::Engine;
 use super::visibility::{Hidden, Viewer, hidden, visible};
 use super::write::Model;
-use crate::base::{EdgeKind, Error, Head, MemoryId, Micros, Result, Row, RowSet, State, Tier, limits};
+use crate::base::{Content, EdgeKind, Error, Head, MemoryId, Micros, Result, Row, RowSet, State, Tier, limits};
 use crate::index::vectors::VectorStats;
 use crate::store::Filter;
 
@@ -115,12 +115,23 @@ impl Engine {
     /// The texts of rows that a search or a listing of the same reader gave.
     pub fn texts(&self, rows: &[Row]) -> Result<Vec<String>> {
         self.check_open()?;
-        Ok(self.disk.contents(rows)?.into_iter().map(|content| content.text).collect())
+        Ok(self.contents(rows)?.into_iter().map(|content| content.text).collect())
+    }
+
+    /// The contents of rows of the picture. One that is in the picture but not on disk yet is waited for.
+    pub(super) fn contents(&self, rows: &[Row]) -> Result<Vec<Content>> {
+        match self.disk.contents(rows) {
+            Err(Error::NotFound { .. }) => {
+                self.disk.settle_group()?;
+                self.disk.contents(rows)
+            }
+            answer => answer,
+        }
     }
 
     fn items(&self, heads: Vec<(Row, Head)>, viewer: &Viewer) -> Result<Vec<Item>> {
         let rows: Vec<Row> = heads.iter().map(|(row, _)| *row).collect();
-        let contents = self.disk.contents(&rows)?;
+        let contents = self.contents(&rows)?;
         let edges = self.disk.edges(&rows)?;
         let mut items: Vec<Item> = heads
             .into_iter()
@@ -146,7 +157,8 @@ impl Engine {
                     EdgeKind::Supersedes => items[*place].supersedes = Some(older),
                 }
             }
-            if let (EdgeKind::Supersedes, Some(place), Some(newer)) = (edge.kind, places.get(&edge.older), id(edge.newer))
+            if let (EdgeKind::Supersedes, Some(place), Some(newer)) =
+                (edge.kind, places.get(&edge.older), id(edge.newer))
             {
                 items[*place].superseded_by = Some(newer);
             }
@@ -163,7 +175,7 @@ impl Engine {
         let heads = {
             let picture = self.picture.read();
             let columns = &picture.columns;
-            let rows = self.matching(&picture, &listing.filter, &listing.must, &listing.viewer, now)?;
+            let rows = Self::matching(&picture, &listing.filter, &listing.must, &listing.viewer, now)?;
             let after = match listing.after {
                 Some(id) => Some(columns.find(id).ok_or_else(|| Error::not_found(id))?.index()),
                 None => None,
@@ -187,12 +199,11 @@ impl Engine {
         let picture = self.picture.read();
         let owner = Viewer::owner();
         let viewer = if filter.conditions.is_empty() && must.is_empty() { &owner } else { viewer };
-        Ok(self.matching(&picture, filter, must, viewer, now)?.count())
+        Ok(Self::matching(&picture, filter, must, viewer, now)?.count())
     }
 
     /// The rows that the filter, the required words and the reader leave.
     pub(super) fn matching(
-        &self,
         picture: &super::picture::Picture,
         filter: &Filter,
         must: &[String],
@@ -211,9 +222,16 @@ impl Engine {
         Ok(rows)
     }
 
+    /// The model that the store's vectors are from, once it has some.
+    pub fn model(&self) -> Result<Option<Model>> {
+        self.catch_up()?;
+        Ok(self.picture.read().model.clone())
+    }
+
     /// The figures of the store.
     pub fn stats(&self, now: Micros) -> Result<Stats> {
         self.catch_up()?;
+        let disk_bytes = self.disk.size_bytes()?;
         let picture = self.picture.read();
         let columns = &picture.columns;
         let mut tiers = [TierCount::default(); 4];
@@ -237,7 +255,7 @@ impl Engine {
             vectors: picture.vectors.as_ref().map(crate::index::vectors::VectorIndex::stats),
             keyword_bytes: picture.keywords.heap_bytes(),
             column_bytes: columns.heap_bytes(),
-            disk_bytes: self.disk.size_bytes()?,
+            disk_bytes,
             pending_uses: self.pending_uses(),
             damaged: picture
                 .damaged

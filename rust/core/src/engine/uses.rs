@@ -1,6 +1,6 @@
 //! Uses: reinforcement by the law, in RAM at once and on disk in groups.
 
-use super::Engine;
+use super::{Engine, picture::Picture};
 use crate::base::{Error, Head, MemoryId, Micros, Result, Row};
 use crate::disk::Transaction;
 use crate::rank::Laws;
@@ -48,6 +48,8 @@ impl Engine {
                 rows.push(row.ok_or_else(|| Error::not_found(*id))?);
             }
             let mut uses = self.uses.lock();
+            // Who closes says so before he takes the pending uses for the last time.
+            self.check_open()?;
             for row in rows {
                 if let Some(mut head) = picture.columns.head(row) {
                     count_use(&mut head, now, &self.config.laws);
@@ -60,16 +62,15 @@ impl Engine {
         if waiting < GROUP {
             return Ok(());
         }
-        let _gate = self.gate.lock();
         self.flush_uses(now)
     }
 
-    /// Writes the pending uses; the caller holds the gate.
+    /// Writes the pending uses.
     pub(super) fn flush_uses(&self, now: Micros) -> Result<()> {
         if self.uses.lock().uses.is_empty() {
             return Ok(());
         }
-        self.commit(now, |_, _| Ok(Vec::new()))
+        self.commit(self.enter_gate(), now, |_, _| Ok(Vec::new()))
     }
 
     /// Writes pending uses into a transaction. Each is applied to what the disk holds by then, so uses counted by
@@ -82,14 +83,13 @@ impl Engine {
         let mut heads: Vec<(Row, Head)> = Vec::new();
         let mut places = rustc_hash::FxHashMap::default();
         for (row, at) in uses {
-            let place = match places.get(row) {
-                Some(place) => *place,
-                None => {
-                    let Some(head) = transaction.head(*row)? else { continue };
-                    places.insert(*row, heads.len());
-                    heads.push((*row, head));
-                    heads.len() - 1
-                }
+            let place = if let Some(place) = places.get(row) {
+                *place
+            } else {
+                let Some(head) = transaction.head(*row)? else { continue };
+                places.insert(*row, heads.len());
+                heads.push((*row, head));
+                heads.len() - 1
             };
             count_use(&mut heads[place].1, *at, laws);
         }
@@ -109,6 +109,18 @@ impl Engine {
         let mut pending = self.uses.lock();
         uses.append(&mut pending.uses);
         pending.uses = uses;
+    }
+
+    /// Counts the pending uses of these rows, whose heads were just taken from the disk.
+    pub(super) fn count_pending(&self, picture: &mut Picture, rows: impl Fn(Row) -> bool) {
+        for (row, at) in &self.uses.lock().uses {
+            if rows(*row)
+                && let Some(mut head) = picture.columns.head(*row)
+            {
+                count_use(&mut head, *at, &self.config.laws);
+                picture.columns.touch(*row, &head);
+            }
+        }
     }
 
     /// Uses that are not on disk yet.

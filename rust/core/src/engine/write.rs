@@ -1,17 +1,42 @@
 //! Changes: each is planned on the picture, written in one transaction, then applied to the picture.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::MutexGuard;
 use serde_json::Value as Json;
 
 use super::input::{NewMemory, Patch, check_name, check_text};
 use super::picture::Picture;
 use super::uses::reinforce;
 use super::{Engine, visibility};
-use crate::base::{Content, EdgeKind, Error, Head, MemoryId, Micros, Result, Row, State, limits};
-use crate::disk::Transaction;
+use crate::base::{Content, EdgeKind, Error, Head, MemoryId, Micros, Result, Row, RowSet, State, limits};
+use crate::disk::{Arrival, Transaction};
 use crate::index::keywords::{Terms, analyze};
 use crate::index::vectors::{self, Prepared};
 use crate::rank::{self, Laws};
 use crate::store::metadata;
+
+/// The gate, held, by a write that the disk knows to be on its way.
+pub(super) struct Gate<'engine> {
+    held: MutexGuard<'engine, ()>,
+    arrival: Arrival<'engine>,
+}
+
+/// Counts a write as being on its way for as long as it lives.
+struct InFlight<'engine>(&'engine AtomicUsize);
+
+impl<'engine> InFlight<'engine> {
+    fn begin(count: &'engine AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
 
 /// Rows applied to the picture before readers get a turn.
 const SLICE: usize = 512;
@@ -71,20 +96,9 @@ pub(super) enum Change {
     Update { row: Row, head: Head, metadata: Option<(Option<Json>, Option<Json>)> },
 }
 
-/// Where an added memory goes.
-#[derive(Debug, Clone, Copy)]
-enum Placement {
-    /// A row of its own.
-    New,
-    /// A living row says the same in the same place.
-    Repeats(Row),
-    /// An earlier item of the same call says the same in the same place.
-    RepeatsItem(usize),
-}
-
 /// Vectors of a call with the model they are from.
 #[derive(Debug)]
-struct Vectors {
+pub(super) struct Vectors {
     model: Model,
     prepared: Prepared,
 }
@@ -100,6 +114,12 @@ fn prepare_vectors(argument: &str, items: usize, given: Option<(&[f32], &Model)>
 }
 
 impl Engine {
+    /// Waits until it is this thread's turn to write.
+    pub(super) fn enter_gate(&self) -> Gate<'_> {
+        let arrival = self.disk.arrive();
+        Gate { held: self.gate.lock(), arrival }
+    }
+
     pub(super) fn check_writable(&self) -> Result<()> {
         self.check_open()?;
         self.disk.check_writable()
@@ -107,7 +127,7 @@ impl Engine {
 
     /// Adds memories; all of them or, on an error, none. A memory that says the same as a living one in the same
     /// tier, session and subject reinforces that one. `vectors` is row-major, one vector an item.
-    pub fn add(&self, items: Vec<NewMemory>, vectors: Option<(&[f32], &Model)>, now: Micros) -> Result<Vec<Added>> {
+    pub fn add(&self, items: &[NewMemory], vectors: Option<(&[f32], &Model)>, now: Micros) -> Result<Vec<Added>> {
         self.check_writable()?;
         if items.len() > limits::BATCH {
             return Err(Error::limit("memories in one call", items.len(), limits::BATCH));
@@ -121,19 +141,19 @@ impl Engine {
         }
         let terms: Vec<Terms> = items.iter().map(|item| analyze(&item.text)).collect();
         let keys: Vec<u64> = items.iter().map(|item| Head::text_key(&item.text)).collect();
-        let _gate = self.gate.lock();
         let laws = &self.config.laws;
         let (added, _) = self.commit_with(
+            self.enter_gate(),
             now,
-            || self.place(&items, &keys, vectors.as_ref()),
-            |transaction, placements| {
+            || self.told_before(items, &keys, vectors.as_ref(), now),
+            |transaction, told| {
                 if let Some(vectors) = &vectors {
                     let (key, value) = Picture::model_entry(&vectors.model);
                     if transaction.meta(key)?.is_none() {
                         transaction.set_meta(key, &value)?;
                     }
                 }
-                insert_all(transaction, &items, &keys, placements, vectors.as_ref(), laws, now)
+                insert_all(transaction, items, &keys, told, vectors.as_ref(), laws, now)
             },
             &terms,
             vectors.as_ref(),
@@ -141,8 +161,15 @@ impl Engine {
         Ok(added)
     }
 
-    /// Decides where each item goes. The caller holds the gate.
-    fn place(&self, items: &[NewMemory], keys: &[u64], vectors: Option<&Vectors>) -> Result<Vec<Placement>> {
+    /// The living row in the same place with the same key, for each item that has one; equal keys are not yet equal
+    /// texts. Refuses what the store as it stands cannot take.
+    fn told_before(
+        &self,
+        items: &[NewMemory],
+        keys: &[u64],
+        vectors: Option<&Vectors>,
+        now: Micros,
+    ) -> Result<Vec<Option<Row>>> {
         let picture = self.picture.read();
         if let (Some(vectors), Some(model)) = (vectors, &picture.model) {
             model.check_same(&vectors.model)?;
@@ -160,44 +187,23 @@ impl Engine {
                 return Err(Error::not_found(*id));
             }
         }
-        let mut candidates = Vec::new();
-        let mut placements = Vec::with_capacity(items.len());
-        let mut first_of = rustc_hash::FxHashMap::default();
-        for (place, (item, key)) in items.iter().zip(keys).enumerate() {
-            let (session, about) = (item.session.as_deref(), item.about.as_deref());
-            if picture.columns.find(item.id).is_some() {
-                return Err(Error::invalid("id", format!("{} is taken", item.id)));
-            }
-            let first = *first_of.entry((*key, item.tier, session, about)).or_insert(place);
-            placements.push(if first < place && items[first].text == item.text {
-                Placement::RepeatsItem(first)
-            } else if let Some(row) = picture.columns.find_content(item.tier, session, about, *key) {
-                candidates.push(place);
-                Placement::Repeats(row)
-            } else {
-                Placement::New
-            });
-        }
-        drop(picture);
-        // Equal keys are not yet equal texts.
-        for place in candidates {
-            if let Placement::Repeats(row) = placements[place]
-                && self.disk.contents(&[row])?.first().is_none_or(|content| content.text != items[place].text)
-            {
-                placements[place] = Placement::New;
-            }
-        }
-        Ok(placements)
+        let find = |(item, key): (&NewMemory, &u64)| {
+            picture.columns.find_content(item.tier, item.session.as_deref(), item.about.as_deref(), *key, now)
+        };
+        Ok(items.iter().zip(keys).map(find).collect())
     }
 
     /// Changes fields of a memory. Its text stays: what is said anew supersedes.
     pub fn update(&self, id: MemoryId, patch: &Patch, now: Micros) -> Result<()> {
         self.check_writable()?;
         patch.check()?;
-        let _gate = self.gate.lock();
-        self.commit(now, |engine, transaction| {
+        self.commit(self.enter_gate(), now, |engine, transaction| {
             let (row, mut head) = engine.living(transaction, id, now)?;
+            let before = (head.tier, head.pinned);
             let metadata = apply_patch(&mut head, patch, transaction, row)?;
+            if patch.half_life.is_none() && before != (head.tier, head.pinned) {
+                fit_half_life(&mut head, &engine.config.laws);
+            }
             head.version += 1;
             engine.check_labels(&head)?;
             transaction.update(row, &head)?;
@@ -223,8 +229,8 @@ impl Engine {
         let vectors = prepare_vectors("vector", 1, vector)?;
         let terms = [analyze(text)];
         let laws = &self.config.laws;
-        let _gate = self.gate.lock();
         self.commit_with(
+            self.enter_gate(),
             now,
             || {
                 if let (Some(vectors), Some(model)) = (&vectors, &self.picture.read().model) {
@@ -285,8 +291,7 @@ impl Engine {
     /// Hides memories at once; [`Self::restore`] brings them back until compaction.
     pub fn forget(&self, ids: &[MemoryId], now: Micros) -> Result<()> {
         self.check_writable()?;
-        let _gate = self.gate.lock();
-        self.commit(now, |engine, transaction| {
+        self.commit(self.enter_gate(), now, |engine, transaction| {
             each_once(ids)
                 .map(|id| {
                     let (row, head) = engine.living(transaction, id, now)?;
@@ -299,8 +304,7 @@ impl Engine {
     /// Brings forgotten memories back.
     pub fn restore(&self, ids: &[MemoryId], now: Micros) -> Result<()> {
         self.check_writable()?;
-        let _gate = self.gate.lock();
-        self.commit(now, |_, transaction| {
+        self.commit(self.enter_gate(), now, |_, transaction| {
             each_once(ids)
                 .map(|id| {
                     let row = transaction.find(id)?.ok_or_else(|| Error::not_found(id))?;
@@ -339,49 +343,68 @@ impl Engine {
         Ok(())
     }
 
-    /// A change that inserts nothing. The caller holds the gate.
+    /// A change that inserts nothing and needs no plan.
     pub(super) fn commit(
         &self,
+        gate: Gate<'_>,
         now: Micros,
         mut write: impl FnMut(&Self, &mut Transaction<'_>) -> Result<Vec<Change>>,
     ) -> Result<()> {
-        self.commit_with(now, || Ok(()), |transaction, ()| Ok(((), write(self, transaction)?)), &[], None).map(|_| ())
+        let write = |transaction: &mut Transaction<'_>, (): &()| Ok(((), write(self, transaction)?));
+        self.commit_with(gate, now, || Ok(()), write, &[], None).map(|_| ())
     }
 
-    /// Plans on the picture, writes in one transaction together with the pending uses, applies. When another process
-    /// commits between plan and transaction, both are done again. The caller holds the gate.
-    fn commit_with<P, T>(
+    /// Plans on the picture, writes together with the pending uses, applies, opens the gate, and returns when all of it
+    /// is on disk. So writers follow one another without waiting for each other's sync, and the disk commits them as one
+    /// group. Readers may see a change a moment before it is on disk, its caller never hears of it before.
+    ///
+    /// When another process commits between plan and transaction, both are done again.
+    pub(super) fn commit_with<P, T>(
         &self,
+        gate: Gate<'_>,
         now: Micros,
         plan: impl Fn() -> Result<P>,
         mut write: impl FnMut(&mut Transaction<'_>, &P) -> Result<(T, Vec<Change>)>,
         terms: &[Terms],
         vectors: Option<&Vectors>,
     ) -> Result<(T, P)> {
+        let Gate { held, arrival } = gate;
+        let (mut held, mut arrival) = (Some(held), Some(arrival));
         loop {
             self.catch_up_behind_gate()?;
             let planned = plan()?;
             let known = self.picture.read().commit();
             let uses = self.take_uses();
-            let mut moved = false;
-            let written = self.disk.write(now, |transaction| {
+            let (mut moved, mut applied) = (false, false);
+            let flight = InFlight::begin(&self.in_flight);
+            let arrived = arrival.take().unwrap_or_else(|| self.disk.arrive());
+            let written = self.disk.write_arrived(arrived, now, |transaction| {
                 if transaction.commit_number() != known + 1 {
                     moved = true;
                     return Err(Error::StalePlan { message: "another process wrote".to_owned() });
                 }
                 let used = Self::write_uses(&self.config.laws, &uses, transaction)?;
                 let (value, changes) = write(transaction, &planned)?;
-                Ok((value, changes, used))
-            });
-            match written {
-                Ok(written) => {
-                    let (value, changes, used) = written.value;
-                    self.apply(used, changes, terms, vectors, written.commit)?;
-                    return Ok((value, planned));
+                if !transaction.is_empty() {
+                    applied = true;
+                    self.apply(used, changes, terms, vectors, transaction.commit_number())?;
                 }
-                Err(_) if moved => self.give_back_uses(uses),
+                drop(held.take());
+                Ok(value)
+            });
+            drop(flight);
+            match written {
+                Ok(written) => return Ok((written.value, planned)),
                 Err(error) => {
                     self.give_back_uses(uses);
+                    if moved {
+                        continue;
+                    }
+                    if applied {
+                        // The picture goes back to what the disk has; where that fails now, the next call sees to it.
+                        let _gate = held.unwrap_or_else(|| self.gate.lock());
+                        let _ = self.reload();
+                    }
                     return Err(error);
                 }
             }
@@ -404,6 +427,7 @@ impl Engine {
         }
         while changes.peek().is_some() {
             let mut picture = self.picture.write();
+            let mut updated = RowSet::new();
             for change in changes.by_ref().take(SLICE) {
                 match change {
                     Change::Insert { row, head, item, metadata } => {
@@ -418,6 +442,7 @@ impl Engine {
                     }
                     Change::Update { row, head, metadata } => {
                         picture.columns.put(row, &head)?;
+                        updated.insert(row);
                         if let Some((old, new)) = metadata {
                             if let Some(old) = old {
                                 picture.columns.metadata.remove(row, &old);
@@ -429,62 +454,61 @@ impl Engine {
                     }
                 }
             }
+            self.count_pending(&mut picture, |row| updated.contains(row));
         }
         self.picture.write().set_commit(commit);
         Ok(())
     }
 }
 
-/// Writes every item to its place.
+/// Writes the items, each as if it were added after those before it: one that says what a living memory says reinforces
+/// that one.
 fn insert_all(
     transaction: &mut Transaction<'_>,
     items: &[NewMemory],
     keys: &[u64],
-    placements: &[Placement],
+    told: &[Option<Row>],
     vectors: Option<&Vectors>,
     laws: &Laws,
     now: Micros,
 ) -> Result<(Vec<Added>, Vec<Change>)> {
     let mut added: Vec<Added> = Vec::with_capacity(items.len());
     let mut changes: Vec<Change> = Vec::with_capacity(items.len());
-    // Where in `changes` each item's row stands.
-    let mut change_of: Vec<Option<usize>> = Vec::with_capacity(items.len());
     let mut change_of_row = rustc_hash::FxHashMap::default();
+    // The first item of this call that made or reinforced the memory of its place and key, with its change.
+    let mut told_here: rustc_hash::FxHashMap<_, (usize, usize)> = rustc_hash::FxHashMap::default();
     for (place, item) in items.iter().enumerate() {
-        if let Some(key) = &item.idempotency_key {
-            if let Some(id) = transaction.idempotency(key)? {
-                added.push(Added { id, created: false, reinforced: false });
-                change_of.push(None);
-                continue;
-            }
+        if let Some(key) = &item.idempotency_key
+            && let Some(id) = transaction.idempotency(key)?
+        {
+            added.push(Added { id, created: false, reinforced: false });
+            continue;
         }
         let told_at = item.created_at.unwrap_or(now);
-        let mut repeated = match placements[place] {
-            Placement::New => None,
-            Placement::Repeats(row) => match change_of_row.get(&row) {
+        let key = (keys[place], item.tier, item.session.as_deref(), item.about.as_deref());
+        let mut repeated = match told_here.get(&key) {
+            Some((first, change)) if items[*first].text == item.text => Some(*change),
+            _ => None,
+        };
+        if repeated.is_none()
+            && let Some(row) = told[place]
+            && transaction.content(row)?.is_some_and(|content| content.text == item.text)
+        {
+            repeated = match change_of_row.get(&row) {
                 Some(change) => Some(*change),
                 None => transaction.head(row)?.map(|head| {
                     changes.push(Change::Update { row, head, metadata: None });
                     change_of_row.insert(row, changes.len() - 1);
                     changes.len() - 1
                 }),
-            },
-            Placement::RepeatsItem(first) if change_of[first].is_none() => {
-                // That item was a retry of an earlier call, so this one is too.
-                added.push(Added { reinforced: false, ..added[first] });
-                change_of.push(None);
-                continue;
-            }
-            Placement::RepeatsItem(first) => change_of[first],
-        };
-        if let Some(change) = repeated {
+            };
+        }
+        let change = if let Some(change) = repeated {
             let (Change::Insert { row, head, .. } | Change::Update { row, head, .. }) = &mut changes[change];
-            reinforce(head, told_at, laws);
-            head.repeat_count = head.repeat_count.saturating_add(1);
-            head.importance = head.importance.max(item.importance);
-            head.version += 1;
+            tell_again(head, item, told_at, laws);
             transaction.update(*row, head)?;
             added.push(Added { id: head.id, created: false, reinforced: true });
+            change
         } else {
             let head = head_of(item, keys[place], laws, told_at);
             let content =
@@ -498,14 +522,40 @@ fn insert_all(
             let metadata = item.metadata.as_deref().map(|json| metadata::parse("metadata", json)).transpose()?;
             added.push(Added { id: head.id, created: true, reinforced: false });
             changes.push(Change::Insert { row, head, item: place, metadata });
-            repeated = Some(changes.len() - 1);
+            changes.len() - 1
+        };
+        // An item whose end has come already is nothing that a later one could reinforce.
+        if item.expires_at.is_none_or(|end| end > now) {
+            told_here.entry(key).or_insert((place, change));
         }
-        change_of.push(repeated);
         if let (Some(key), Some(last)) = (&item.idempotency_key, added.last()) {
             transaction.remember_idempotency(key, last.id)?;
         }
     }
     Ok((added, changes))
+}
+
+/// What hearing the same again makes of a memory. It takes nothing back: labels add up, and of two ends the later holds.
+fn tell_again(head: &mut Head, item: &NewMemory, at: Micros, laws: &Laws) {
+    reinforce(head, at, laws);
+    head.repeat_count = head.repeat_count.saturating_add(1);
+    head.importance = head.importance.max(item.importance);
+    for label in &item.labels {
+        if !head.labels.contains(label) {
+            head.labels.push(label.clone());
+        }
+    }
+    head.expires_at = later_end(head.expires_at, item.expires_at);
+    if item.pinned && !head.pinned {
+        head.pinned = true;
+        head.half_life = f32::INFINITY;
+    }
+    head.version += 1;
+}
+
+/// The later of two ends; none is the latest.
+pub(super) fn later_end(one: Option<Micros>, other: Option<Micros>) -> Option<Micros> {
+    one.zip(other).map(|(one, other)| one.max(other))
 }
 
 fn head_of(item: &NewMemory, text_key: u64, laws: &Laws, told_at: Micros) -> Head {
@@ -552,6 +602,13 @@ fn patch_head(head: &mut Head, patch: &Patch) {
     set(&mut head.half_life, patch.half_life.as_ref());
     set(&mut head.expires_at, patch.expires_at.as_ref());
     set(&mut head.pinned, patch.pinned.as_ref());
+}
+
+/// After a change of tier, or of what is pinned: what never decays never does, and what decays decays at least as slowly
+/// as a new memory of its tier.
+fn fit_half_life(head: &mut Head, laws: &Laws) {
+    let born = rank::birth_half_life(laws, head.tier, head.importance, head.pinned);
+    head.half_life = if head.half_life.is_infinite() { born } else { head.half_life.max(born) };
 }
 
 fn patch_content(content: &mut Content, patch: &Patch) {

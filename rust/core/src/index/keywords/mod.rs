@@ -7,7 +7,7 @@
 //! [`KeywordIndex::search`] gives exactly the best rows of the mask, and [`KeywordIndex::scores`] gives the same numbers.
 //!
 //! The score of a text is Σ w·tf·(k1 + 1) / (tf + k1·(1 − b + b·length/average)) over the terms of the query, where
-//! w = s·√(uses in the query)·idf^1.5 and idf = ln(1 + (n − df + ½)/(df + ½)); s says what the term is (a word 1, a single Chinese
+//! w = s·√(uses in the query)·idf^1.75 and idf = ln(1 + (n − df + ½)/(df + ½)); s says what the term is (a word 1, a single Chinese
 //! character or a function word less, an id more). Frequencies above 255 and lengths above 65,535 count as these.
 
 mod function_words;
@@ -32,12 +32,16 @@ pub use self::terms::{Terms, analyze};
 use self::tokenizer::{Kind, tokenize};
 use crate::base::{Error, Result, Row, RowSet, limits};
 
+/// Texts, with other words, that every store is taken to hold besides its own. With a handful of memories the word they
+/// share is still a rare word of the language, and its match has to count for something.
+const UNSEEN_TEXTS: f32 = 30.0;
+
 /// The two constants of BM25.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KeywordConfig {
-    /// How much a second occurrence adds; at 0 none. From 0 to 1,000, other values are taken as the nearest.
+    /// How much a second occurrence adds; at 0 none. From 0 to 1,000; other values are taken as the nearest, NaN as 0.
     pub k1: f32,
-    /// How much a long text is held against it, from 0 to 1; other values are taken as the nearest.
+    /// How much a long text is held against it, from 0 to 1; other values are taken as the nearest, NaN as 0.
     pub b: f32,
 }
 
@@ -64,9 +68,8 @@ impl KeywordIndex {
     /// An empty index.
     pub fn new(config: KeywordConfig) -> Self {
         Self {
-            // `max` first: it takes NaN to the lower end, where `clamp` would keep it.
-            k1: config.k1.max(0.0).min(1_000.0),
-            b: config.b.max(0.0).min(1.0),
+            k1: if config.k1.is_nan() { 0.0 } else { config.k1.clamp(0.0, 1_000.0) },
+            b: if config.b.is_nan() { 0.0 } else { config.b.clamp(0.0, 1.0) },
             terms: FxHashMap::default(),
             lists: Lists::default(),
             lengths: Vec::new(),
@@ -118,7 +121,7 @@ impl KeywordIndex {
 
     /// The question that a text asks of the index as it stands now.
     pub fn query(&self, text: &str) -> Query {
-        let rows = self.rows as f32;
+        let rows = self.rows as f32 + UNSEEN_TEXTS;
         let idf = |hash| {
             let frequency =
                 self.terms.get(&hash).map_or(0, |entry| self.lists.read(*entry, &self.lengths).len()) as f32;

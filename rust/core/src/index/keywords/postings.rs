@@ -66,7 +66,7 @@ pub(super) enum Entry {
 /// All lists of one index.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lists {
-    lists: Vec<List>,
+    many: Vec<List>,
     sealed: Vec<Sealed>,
     pool: Pool,
 }
@@ -77,9 +77,9 @@ impl Lists {
         let number = match *entry {
             Entry::Many(number) => number,
             Entry::One { row: first, frequency: once } => {
-                let number = self.lists.len() as u32;
+                let number = self.many.len() as u32;
                 let tail = self.pool.allocate();
-                self.lists.push(List {
+                self.many.push(List {
                     tail,
                     tail_count: 0,
                     tail_bound: Bound::NOTHING,
@@ -95,7 +95,7 @@ impl Lists {
     }
 
     fn add(&mut self, number: u32, row: u32, frequency: u8, lengths: &[u16]) {
-        let list = &mut self.lists[number as usize];
+        let list = &mut self.many[number as usize];
         // The first row is a gap from just below row 0.
         let gap = u64::from(row.wrapping_sub(list.last));
         let mut bytes = [0; POSTING_BYTES];
@@ -123,7 +123,7 @@ impl Lists {
 
     fn seal(&mut self, number: u32) {
         let mut decoded = Decoded::default();
-        let list = &mut self.lists[number as usize];
+        let list = &mut self.many[number as usize];
         if list.sealed == NO_BLOCKS {
             list.sealed = self.sealed.len() as u32;
             self.sealed.push(Sealed::default());
@@ -149,7 +149,7 @@ impl Lists {
                 last: row,
             },
             Entry::Many(number) => {
-                let list = &self.lists[number as usize];
+                let list = &self.many[number as usize];
                 let (blocks, data) = match self.sealed.get(list.sealed as usize) {
                     Some(sealed) => (sealed.blocks.as_slice(), sealed.data.as_slice()),
                     None => (&[][..], &[][..]),
@@ -169,7 +169,7 @@ impl Lists {
 
     pub(super) fn heap_bytes(&self) -> usize {
         let sealed = |sealed: &Sealed| sealed.blocks.capacity() * size_of::<Block>() + sealed.data.capacity();
-        self.lists.capacity() * size_of::<List>()
+        self.many.capacity() * size_of::<List>()
             + self.sealed.capacity() * size_of::<Sealed>()
             + self.sealed.iter().map(sealed).sum::<usize>()
             + self.pool.heap_bytes()

@@ -8,7 +8,7 @@ use super::tokenizer::{Kind, tokenize};
 pub(super) const TERMS: usize = 1_024;
 
 /// Rarity counts more than BM25's logarithm says: a name that nobody else has is what a question to a memory turns on.
-const RARITY: f32 = 1.5;
+const RARITY: f32 = 1.75;
 
 /// A question, ready for [`KeywordIndex::search`](super::KeywordIndex::search) and [`KeywordIndex::scores`](super::KeywordIndex::scores)
 /// of the index that made it.
@@ -19,25 +19,36 @@ pub struct Query {
     ideal: f32,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Use {
+    count: u32,
+    share: f32,
+    /// The term whose rarity it has.
+    rarity: u64,
+}
+
 impl Query {
     /// `idf` gives the inverse document frequency of a term, `gain` is k1 + 1.
     pub(super) fn new(text: &str, idf: impl Fn(u64) -> f32, gain: f32) -> Self {
-        let mut uses: FxHashMap<u64, (u32, f32)> = FxHashMap::default();
+        let mut uses: FxHashMap<u64, Use> = FxHashMap::default();
         let mut hashes = Vec::new();
+        let mut before = 0;
         tokenize(text, |token| {
-            let (count, share) = uses.entry(token.hash).or_insert_with(|| {
+            let one = uses.entry(token.hash).or_insert_with(|| {
                 hashes.push(token.hash);
-                (0, 0.0)
+                // An exact word is rarer than its stem, often unknown, and says no more than the stem for that.
+                Use { count: 0, share: 0.0, rarity: if token.kind == Kind::Exact { before } else { token.hash } }
             });
-            *count += 1;
-            *share = share.max(self::share(token.kind));
+            one.count += 1;
+            one.share = one.share.max(share(token.kind));
+            before = token.hash;
         });
         let mut terms: Vec<(u64, f32)> = hashes
             .into_iter()
             .map(|hash| {
-                let (count, share) = uses[&hash];
+                let Use { count, share, rarity } = uses[&hash];
                 // Said twice is meant more, but not twice as much.
-                (hash, share * (count as f32).sqrt() * idf(hash).powf(RARITY) * gain)
+                (hash, share * (count as f32).sqrt() * idf(rarity).powf(RARITY) * gain)
             })
             .collect();
         terms.sort_unstable_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
@@ -66,8 +77,7 @@ fn share(kind: Kind) -> f32 {
         Kind::Word | Kind::Pair => 1.0,
         Kind::Whole => 1.5,
         Kind::Part | Kind::HalfPair => 0.5,
-        Kind::Exact => 0.4,
-        Kind::Single => 0.35,
+        Kind::Exact | Kind::Single => 0.4,
         Kind::FunctionPair => 0.2,
         Kind::Function => 0.15,
         Kind::FunctionSingle => 0.05,

@@ -1,6 +1,7 @@
 //! The index against a naive BM25 over the same analysis, and what the tokenizer makes of each language.
 
 #![expect(clippy::unwrap_used)]
+#![expect(clippy::float_cmp, reason = "scores are compared with themselves and with exact zero")]
 
 use std::collections::HashMap;
 
@@ -289,6 +290,20 @@ fn the_ideal_is_an_absolute_scale() {
     assert!(share("violin lessons") < 1.0);
     assert!(share("violin quartet premiere yesterday") < share("violin lessons") / 2.0);
     assert_eq!(share("nothing known here"), 0.0);
+}
+
+#[test]
+fn an_unknown_inflection_is_no_unknown_word() {
+    let texts: Vec<(u32, String)> =
+        (0..50).map(|row| (row, if row == 7 { "violin well-known".into() } else { format!("note {row} x") })).collect();
+    let index = index_of(&texts);
+    for question in ["violins", "well known", "well-known", "violin"] {
+        let query = index.query(question);
+        let (row, score) = index.search(&query, &RowSet::full(50), 1)[0];
+        assert_eq!(row, Row(7));
+        assert!(score / query.ideal() > 0.35, "{question} {}", score / query.ideal());
+    }
+    assert_eq!(with(&["well known", "well-known", "known"], "well-known"), [0, 1]);
 }
 
 #[test]

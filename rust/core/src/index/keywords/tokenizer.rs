@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Word,
     /// A word that carries grammar and little else.
     Function,
-    /// A word as it was written, where the stem differs.
+    /// A word as it was written, where the stem differs, and words with a hyphen as one. Follows what it is a form of.
     Exact,
     /// Two neighbours of a run, or a run of one character.
     Pair,
@@ -187,8 +187,7 @@ impl<F: FnMut(Token)> Scanner<'_, F> {
         let mut strong = false;
         let mut weak = false;
         let mut address = false;
-        let mut characters = text[place..].chars();
-        while let Some(character) = characters.next() {
+        while let Some(character) = text[place..].chars().next() {
             let joint = joint(character);
             if joint == Joint::None {
                 break;
@@ -211,7 +210,7 @@ impl<F: FnMut(Token)> Scanner<'_, F> {
                     return end;
                 }
             }
-            let joins = match character {
+            let held = match character {
                 ',' => is_thousands(bytes, place),
                 ':' if text[place..].starts_with("://") => {
                     address = true;
@@ -228,19 +227,18 @@ impl<F: FnMut(Token)> Scanner<'_, F> {
             };
             // Inside an address joints may stand side by side: "…/?q=".
             while address
-                && let Some(beside) = text[next..].chars().next()
-                && self::joint(beside) != Joint::None
+                && let Some(neighbour) = text[next..].chars().next()
+                && self::joint(neighbour) != Joint::None
             {
-                next += beside.len_utf8();
+                next += neighbour.len_utf8();
             }
             let end = self.atom_end(next);
-            if !joins || end == next {
+            if !held || end == next {
                 break;
             }
             strong |= joint == Joint::Strong;
             weak |= joint == Joint::Weak;
             place = end;
-            characters = text[place..].chars();
         }
         // C++, C#, F#.
         if place - start <= 2 && !strong && !weak {
@@ -278,7 +276,7 @@ impl<F: FnMut(Token)> Scanner<'_, F> {
             self.segment(start, end, weak, false);
             return;
         }
-        self.whole(start, end);
+        self.whole(start, end, Kind::Whole);
         let text = self.text;
         let mut place = start;
         for segment in text[start..end].split(|character| joint(character) == Joint::Strong) {
@@ -305,23 +303,34 @@ impl<F: FnMut(Token)> Scanner<'_, F> {
             return;
         }
         let text = self.text;
-        self.whole(start, end);
+        // "well-known" is two words as well as one; an id is one thing.
+        let words = !part
+            && text[start..end].chars().all(|character| {
+                matches!(character, '-' | '\u{2010}' | '\'')
+                    || matches!(class(character), Class::Upper | Class::Lower | Class::Mark)
+            });
+        if !words {
+            self.whole(start, end, Kind::Whole);
+        }
         let mut place = start;
         for atom in text[start..end].split(|character| joint(character) == Joint::Weak) {
             if !atom.is_empty() {
-                self.atom(place, place + atom.len(), true);
+                self.atom(place, place + atom.len(), !words);
             }
             place += atom.len();
             place += text[place..end].chars().next().map_or(0, char::len_utf8);
         }
+        if words {
+            self.whole(start, end, Kind::Exact);
+        }
     }
 
     /// A compound as it stands, without the commas that group digits and the apostrophe of "don't".
-    fn whole(&mut self, start: usize, end: usize) {
+    fn whole(&mut self, start: usize, end: usize, kind: Kind) {
         self.scratch.clear();
         lowercase(&self.text[start..end], &mut self.scratch);
         self.scratch.retain(|character| !matches!(character, ',' | '\''));
-        self.emit_scratch(Kind::Whole, false);
+        self.emit_scratch(kind, false);
     }
 
     /// Letters and digits without a joint, cut where the case or the kind changes.
@@ -338,11 +347,11 @@ impl<F: FnMut(Token)> Scanner<'_, F> {
                 continue;
             }
             let border = match (before, now) {
-                (Class::Other, _) => None,
-                (Class::Lower, Class::Upper) => Some(here),
                 // The last capital of HTTPServer begins the next word.
                 (Class::Upper, Class::Lower) => earlier_upper.filter(|place| *place > cut),
-                (Class::Digit, Class::Upper | Class::Lower) | (Class::Upper | Class::Lower, Class::Digit) => Some(here),
+                (Class::Lower, Class::Upper | Class::Digit)
+                | (Class::Upper, Class::Digit)
+                | (Class::Digit, Class::Upper | Class::Lower) => Some(here),
                 _ => None,
             };
             if let Some(border) = border {
@@ -366,7 +375,10 @@ impl<F: FnMut(Token)> Scanner<'_, F> {
         let exact = xxh3_64(self.scratch.as_bytes());
         let kind = if kind == Kind::Word && is_function_word(&self.scratch) { Kind::Function } else { kind };
         let stemmed = if self.scratch.is_ascii() {
-            if self.scratch.len() > 1 && self.scratch.starts_with('0') {
+            if self.scratch.len() > 1
+                && self.scratch.starts_with('0')
+                && self.scratch.bytes().all(|byte| byte.is_ascii_digit())
+            {
                 // 05 is also 5, and 0017 is also 17.
                 (self.take)(Token { hash: exact, kind: Kind::Whole, counted: false });
                 let value = self.scratch.trim_start_matches('0');

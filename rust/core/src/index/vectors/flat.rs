@@ -4,7 +4,7 @@ use super::VectorIndex;
 use super::codes::Line;
 use super::kernels;
 use super::prepared::QueryVector;
-use crate::base::{Row, TopK};
+use crate::base::Row;
 
 /// Rows of one word of a row set, and of one step of the scan.
 const STEP: usize = 64;
@@ -136,10 +136,7 @@ struct Scan<'a> {
     index: &'a VectorIndex,
     query: &'a QueryVector,
     codes: kernels::CodeQuery<'a>,
-    best: TopK,
-    floor: f32,
-    /// What a score by codes must pass to be offered: the floor, then the worst of a full heap.
-    threshold: f32,
+    best: Best,
     /// Rows that wait for their scores, and their codes.
     rows: Vec<Row>,
     lines: Vec<&'a [Line]>,
@@ -148,14 +145,11 @@ struct Scan<'a> {
 
 impl<'a> Scan<'a> {
     fn new(index: &'a VectorIndex, query: &'a QueryVector, keep: usize, floor: f32) -> Self {
-        let floor = floor / query.measure().factor;
         Self {
             index,
             query,
             codes: query.codes(),
-            best: TopK::new(keep),
-            floor,
-            threshold: floor,
+            best: Best::new(keep, floor / query.measure().factor),
             rows: Vec::with_capacity(STEP),
             lines: Vec::with_capacity(STEP),
             dots: [0; STEP],
@@ -173,9 +167,8 @@ impl<'a> Scan<'a> {
         let word = word >> first;
         for (offset, (dot, factor)) in dots.iter().zip(factors).enumerate() {
             let score = *dot as f32 * factor;
-            if score > self.threshold && word >> offset & 1 == 1 {
-                self.best.offer(score, Row(start.0 + offset as u32));
-                self.threshold = self.floor.max(self.best.threshold());
+            if score >= self.best.threshold && word >> offset & 1 == 1 {
+                self.best.push(score, Row(start.0 + offset as u32));
             }
         }
     }
@@ -199,9 +192,8 @@ impl<'a> Scan<'a> {
         self.index.kernels.gather(self.codes, &self.lines, dots);
         for (dot, row) in dots.iter().zip(&self.rows) {
             let score = *dot as f32 * self.index.codes.factor(*row);
-            if score > self.threshold {
-                self.best.offer(score, *row);
-                self.threshold = self.floor.max(self.best.threshold());
+            if score >= self.best.threshold {
+                self.best.push(score, *row);
             }
         }
         self.rows.clear();
@@ -212,6 +204,94 @@ impl<'a> Scan<'a> {
     fn finish(mut self) -> Vec<(Row, f32)> {
         self.flush();
         let factor = self.query.measure().factor;
-        self.best.into_sorted().into_iter().map(|(row, score)| (row, score * factor)).collect()
+        self.best.into_sorted().map(|(row, score)| (row, score * factor)).collect()
+    }
+}
+
+/// The best of the rows pushed, ties to the smaller row, whatever the order of the pushes. A heap would touch its
+/// whole depth at each push; here pushes pile up and are cut back together, which costs a few operations each.
+struct Best {
+    /// Score and row as one number, larger for the better.
+    keys: Vec<u64>,
+    keep: usize,
+    /// What is below need not be pushed.
+    threshold: f32,
+}
+
+impl Best {
+    /// Pushes that pile up, as a multiple of what is kept.
+    const PILE: usize = 4;
+
+    fn new(keep: usize, floor: f32) -> Self {
+        Self { keys: Vec::with_capacity(keep.min(STEP) * Self::PILE), keep, threshold: floor }
+    }
+
+    #[inline]
+    fn push(&mut self, score: f32, row: Row) {
+        self.keys.push(key(score, row));
+        if self.keys.len() >= self.keep.saturating_mul(Self::PILE) {
+            self.cut();
+        }
+    }
+
+    /// Cuts the pile back to what is kept.
+    fn cut(&mut self) {
+        if self.keys.len() > self.keep
+            && let Some(last) = self.keep.checked_sub(1)
+        {
+            let (_, worst, _) = self.keys.select_nth_unstable_by(last, |left, right| right.cmp(left));
+            self.threshold = self.threshold.max(unkey(*worst).1);
+            self.keys.truncate(self.keep);
+        }
+    }
+
+    /// What is kept, best first.
+    fn into_sorted(mut self) -> impl Iterator<Item = (Row, f32)> {
+        self.cut();
+        self.keys.sort_unstable_by(|left, right| right.cmp(left));
+        self.keys.into_iter().map(unkey)
+    }
+}
+
+/// A number that is larger for the larger score, and between equal scores for the smaller row.
+#[inline]
+fn key(score: f32, row: Row) -> u64 {
+    let bits = score.to_bits();
+    let ordered = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
+    u64::from(ordered) << 32 | u64::from(!row.0)
+}
+
+/// What [`key`] was made of.
+fn unkey(key: u64) -> (Row, f32) {
+    let ordered = (key >> 32) as u32;
+    let bits = if ordered >> 31 == 1 { ordered & !(1 << 31) } else { !ordered };
+    (Row(!(key as u32)), f32::from_bits(bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_best_are_what_sorting_would_keep(scores in prop::collection::vec((-4_i8..4, 0_u32..1_000), 0..300),
+                                                keep in 1_usize..20, floor in -4_i8..4) {
+            let floor = f32::from(floor) / 2.0;
+            let scores: Vec<(Row, f32)> =
+                scores.into_iter().map(|(score, row)| (Row(row), f32::from(score) / 2.0 + 0.0)).collect();
+            let mut best = Best::new(keep, floor);
+            for (row, score) in scores.iter().filter(|(_, score)| *score >= floor) {
+                prop_assert_eq!(unkey(key(*score, *row)), (*row, *score));
+                if *score >= best.threshold {
+                    best.push(*score, *row);
+                }
+            }
+            let mut sorted: Vec<_> = scores.into_iter().filter(|(_, score)| *score >= floor).collect();
+            rank(&mut sorted);
+            sorted.truncate(keep);
+            prop_assert_eq!(best.into_sorted().collect::<Vec<_>>(), sorted);
+        }
     }
 }

@@ -10,7 +10,7 @@ const STEPS_PER_CANDIDATE: f64 = 9.0;
 /// How the steps grow as fewer nodes match.
 const RARITY: f64 = 0.75;
 /// Rows scanned in the time of one step of a walk.
-const SCANNED_PER_STEP: f64 = 5.0;
+const SCANNED_PER_STEP: f64 = 8.0;
 /// So few matching rows are scanned whatever else is true.
 const ALWAYS_SCANNED: usize = 2_000;
 /// Nodes from which the expansion doubles: recall at one expansion falls slowly as a graph grows.
