@@ -66,6 +66,7 @@ class Memory:
     metadata: dict[str, Any] = field(default_factory=dict)
     private: dict[str, Any] = field(default_factory=dict)
     expires_at: float | None = None
+    pinned: bool = False
     use_count: int = 0
     repeat_count: int = 0
     version: int = 1
@@ -86,6 +87,20 @@ class Memory:
             self.half_life = min(LONGEST, self.half_life * (1.0 + (1.0 - self.strength(now))))
         self.used = max(self.used, now)
 
+    def birth(self) -> float:
+        """The law of birth, for what it is now."""
+        return math.inf if self.pinned else BIRTH[self.tier] * 4.0 ** (self.importance - 0.5)
+
+    def change(self, changes: dict[str, Any]) -> None:
+        """What an update does: never decaying is a matter of tier and pin, and a new tier is no step down."""
+        before = (self.tier, self.pinned)
+        for name, value in changes.items():
+            setattr(self, name, {} if value is None and name in ("metadata", "private") else value)
+        if before != (self.tier, self.pinned):
+            born = self.birth()
+            self.half_life = born if math.isinf(self.half_life) else max(self.half_life, born)
+        self.version += 1
+
 
 FIELDS = st.fixed_dictionaries(
     {
@@ -98,8 +113,12 @@ FIELDS = st.fixed_dictionaries(
         "trust": st.sampled_from([0.0, 0.5, 1.0]),
         "tags": st.sampled_from([(), ("x",), ("x", "y")]),
         "labels": st.just(("health",)),
-        "metadata": st.fixed_dictionaries({"n": st.integers(0, 3)}, optional={"deep": st.just({"k": ["a", None, True]})}),
+        "metadata": st.fixed_dictionaries(
+            {"n": st.integers(0, 3)}, optional={"deep": st.just({"k": ["a", None, True]})}
+        ),
         "private": st.just({"phone": "123"}),
+        "pinned": st.booleans(),
+        "expires_in": st.sampled_from([1.0, 3_600.0, 40 * DAY]),
     },
 )
 CHANGES = st.fixed_dictionaries(
@@ -113,6 +132,9 @@ CHANGES = st.fixed_dictionaries(
         "labels": st.sampled_from([(), ("health",)]),
         "metadata": st.sampled_from([None, {"n": 1}, {"m": {"n": "text"}}]),
         "private": st.sampled_from([None, {"phone": "9"}]),
+        "pinned": st.booleans(),
+        "tier": st.sampled_from(["episodic", "semantic", "procedural"]),
+        "expires_in": st.sampled_from([None, 60.0, 40 * DAY]),
     },
 )
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join)
@@ -156,34 +178,38 @@ class Machine(RuleBasedStateMachine):
         (one,) = [one for one in self.memories if one.id == id]
         return one
 
-    def birth(self, tier: str, importance: float) -> float:
-        return BIRTH[tier] * 4.0 ** (importance - 0.5)
+    def dated(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields with their end as a time."""
+        rest = {name: value for name, value in fields.items() if name != "expires_in"}
+        if "expires_in" in fields:
+            span = fields["expires_in"]
+            rest["expires_at"] = None if span is None else self.now + span
+        return rest
 
     def take(self, added: AddedId, text: str, fields: dict[str, Any], vector: list[int] | None) -> None:
         """Does to the model what the store said that it did, when the law allows that."""
         place = (text, fields["tier"], fields["session"], fields["about"])
-        same = [one for one in self.memories if one.state == "alive" and one.place() == place]
+        same = [one for one in self.living() if one.place() == place]
         assert added.reinforced == bool(same), f"{place} is there {len(same)} times"
         assert added.created != added.reinforced
         assert added.redactions == ()
         if added.created:
             assert all(one.id != added for one in self.memories)
-            self.memories.append(
-                Memory(
-                    id=added,
-                    text=text,
-                    born=self.now,
-                    used=self.now,
-                    half_life=self.birth(fields["tier"], fields["importance"]),
-                    vector=None if vector is None else halved(vector),
-                    **fields,
-                )
-            )
+            kept = None if vector is None else halved(vector)
+            new = Memory(id=added, text=text, born=self.now, used=self.now, half_life=0.0, vector=kept, **fields)
+            new.half_life = new.birth()
+            self.memories.append(new)
             return
         (one,) = [one for one in same if one.id == added]
         one.reinforce(self.now)
         one.repeat_count += 1
         one.importance = max(one.importance, fields["importance"])
+        # Hearing it again takes nothing back.
+        one.labels += tuple(label for label in fields.get("labels", ()) if label not in one.labels)
+        ends = (one.expires_at, fields.get("expires_at"))
+        one.expires_at = None if None in ends else max(ends)
+        if fields.get("pinned") and not one.pinned:
+            one.pinned, one.half_life = True, math.inf
         one.version += 1
 
     # ------------------------------------------------------------------ operations
@@ -191,13 +217,14 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.memories) < MOST)
     @rule(text=TEXTS, fields=FIELDS, vector=st.none() | VECTORS)
     def add(self, text, fields, vector) -> None:
-        given = None if vector is None else np.array(vector, np.float32)
+        fields, given = self.dated(fields), None if vector is None else np.array(vector, np.float32)
         added = self.mem.add(text, vector=given, now=self.now, **fields)
         self.take(added, text, fields, vector)
 
     @precondition(lambda self: len(self.memories) < MOST - 5)
     @rule(items=st.lists(st.tuples(TEXTS, FIELDS, VECTORS), max_size=5), given_vectors=st.booleans())
     def add_many(self, items, given_vectors) -> None:
+        items = [(text, self.dated(fields), vector) for text, fields, vector in items]
         rows = [{"text": text, **fields} for text, fields, _ in items]
         matrix = np.array([vector for _, _, vector in items], np.float32).reshape(-1, DIMENSION)
         ids = self.mem.add_many(rows, vectors=matrix if given_vectors else None, now=self.now)
@@ -208,6 +235,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.memories) < MOST)
     @rule(text=TEXTS, fields=FIELDS, key=st.sampled_from(["k1", "k2"]))
     def add_with_a_key(self, text, fields, key) -> None:
+        fields = self.dated(fields)
         commit_before = self.mem.stats(now=self.now).commit
         added = self.mem.add(text, idempotency_key=key, now=self.now, **fields)
         if key in self.keys:
@@ -217,22 +245,13 @@ class Machine(RuleBasedStateMachine):
             self.take(added, text, fields, None)
             self.keys[key] = str(added)
 
-    @precondition(lambda self: len(self.memories) < MOST)
-    @rule(fields=FIELDS, seconds=st.sampled_from([1.0, 3_600.0, 40 * DAY]))
-    def add_what_ends(self, fields, seconds) -> None:
-        # A text of its own, for it shall not meet one that has ended.
-        text, end = f"ends {len(self.memories)}", self.now + seconds
-        added = self.mem.add(text, expires_at=end, now=self.now, **fields)
-        self.take(added, text, {**fields, "expires_at": end}, None)
-
     @precondition(lambda self: self.living())
     @rule(pick=PICKS, changes=CHANGES)
     def update(self, pick, changes) -> None:
         one = self.living()[pick % len(self.living())]
+        changes = self.dated(changes)
         self.mem.update(one.id, now=self.now, **changes)
-        for name, value in changes.items():
-            setattr(one, name, value if value is not None or name in ("session", "about") else {})
-        one.version += 1
+        one.change(changes)
 
     @precondition(lambda self: self.living() and len(self.memories) < MOST)
     @rule(pick=PICKS, text=TEXTS, changes=CHANGES, vector=st.none() | VECTORS)
@@ -240,7 +259,7 @@ class Machine(RuleBasedStateMachine):
         old = self.living()[pick % len(self.living())]
         if text == old.text:
             text += " apple"
-        given = None if vector is None else np.array(vector, np.float32)
+        changes, given = self.dated(changes), None if vector is None else np.array(vector, np.float32)
         added = self.mem.supersede(old.id, text, vector=given, now=self.now, **changes)
         assert added.created
         assert not added.reinforced
@@ -248,9 +267,8 @@ class Machine(RuleBasedStateMachine):
             old, id=str(added), text=text, born=self.now, used=self.now, use_count=0, repeat_count=0, version=1,
             vector=None if vector is None else halved(vector), supersedes=old.id,
         )  # fmt: skip
-        for name, value in changes.items():
-            setattr(new, name, value if value is not None or name in ("session", "about") else {})
-        new.half_life = self.birth(new.tier, new.importance)
+        new.change(changes)
+        new.half_life, new.version = new.birth(), 1
         old.state, old.superseded_by = "superseded", new.id
         old.version += 1
         self.memories.append(new)
@@ -302,8 +320,11 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.memories) < MOST)
     @rule(text=TEXTS, fields=FIELDS, vector=VECTORS)
     def the_second_handle_writes(self, text, fields, vector) -> None:
-        # Uses wait in the first one's RAM; what they become when the other writes has a test of its own.
-        self.mem.maintain(now=self.now)
+        fields = self.dated(fields)
+        place = (text, fields["tier"], fields["session"], fields["about"])
+        if any(one.place() == place for one in self.living()):
+            # Uses that wait in the first one's RAM would come after this reinforcement, not before it as in the model.
+            self.mem.maintain(now=self.now)
         added = self.second.add(text, vector=np.array(vector, np.float32), now=self.now, **fields)
         self.take(added, text, fields, vector)
 
@@ -326,9 +347,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: any(one.vector is not None for one in self.memories))
     @rule(query=VECTORS, k=st.integers(1, MOST), granted=st.booleans())
     def search_by_vector(self, query, k, granted) -> None:
-        hits = self.mem.search(
-            vector=np.array(query, np.float32), k=k, grant=GRANT if granted else None, now=self.now
-        )
+        hits = self.mem.search(vector=np.array(query, np.float32), k=k, grant=GRANT if granted else None, now=self.now)
         unit = np.array(query) / np.linalg.norm(query)
         scores = {}
         for one in self.living() if granted else self.visible():
@@ -432,7 +451,7 @@ class Machine(RuleBasedStateMachine):
 def assert_same(item: MemoryItem, one: Memory) -> None:
     """A memory of the store and one of the model, field by field."""
     for name in (
-        "id", "text", "tier", "session", "about", "importance", "trust", "tags", "labels", "metadata", "private",
+        "id", "text", "tier", "session", "about", "importance", "trust", "tags", "labels", "pinned", "metadata", "private",
         "use_count", "repeat_count", "version", "supersedes", "superseded_by",
     ):  # fmt: skip
         assert getattr(item, name) == getattr(one, name), f"{name} of {one}"
