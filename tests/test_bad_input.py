@@ -825,32 +825,27 @@ class TestAfterFork:
         assert in_child(lambda: {"count": str(Store(None).mem.count(now=NOW))}) == {"count": "4"}
 
 
-class TestStillToBeRefused:
-    """Faults that the calls below do not see yet; each turns into a plain test with its repair."""
+class TestWhatHidesInside:
+    """Faults that only show below the surface of a value, or before the core is asked."""
 
-    @pytest.mark.xfail(reason="keys of inner objects become texts in silence", strict=True)
     @pytest.mark.parametrize("value", [{"a": {1: 2}}, {"a": [{None: 1}]}, {"a": {True: 1}}])
     @pytest.mark.parametrize("argument", ["metadata", "private"])
     def test_inner_keys(self, fresh, argument, value):
         refused(fresh, Bad(argument, value, "not a str"), lambda: fresh.mem.add("new", **{argument: value}, now=NOW))
 
-    @pytest.mark.xfail(reason="compared with anything, NaN lets nothing pass in silence", strict=True)
     @pytest.mark.parametrize(("argument", "value"), [("min_score", math.nan), ("min_score", "x"), ("min_trust", math.nan),
                                                      ("min_trust", 1.5), ("min_trust", -1)])  # fmt: skip
     def test_least_values(self, fresh, argument, value):
         refused(fresh, Bad(argument, value), lambda: fresh.mem.search("alpha", **{argument: value}, now=NOW))
 
-    @pytest.mark.xfail(reason="a TypeError of Python's own", strict=True)
     @pytest.mark.parametrize("query", [None, 3, b"x"])
     def test_a_briefing_about_no_text(self, fresh, query):
         refused(fresh, Bad("query", query), lambda: fresh.mem.brief(query, now=NOW))
 
-    @pytest.mark.xfail(reason="rounded to the nearest float32 before it is checked", strict=True)
     @pytest.mark.parametrize("importance", [1.0 + 1e-9, -1e-60])
     def test_just_outside(self, fresh, importance):
         refused(fresh, Bad("importance", importance), lambda: fresh.mem.add("new", importance=importance, now=NOW))
 
-    @pytest.mark.xfail(reason="only the errors of the core say which items are in", strict=True)
     def test_an_error_before_the_core_says_that_nothing_is_in(self, fresh):
         with pytest.raises(InvalidInput) as caught:
             fresh.mem.add_many(["first", {"text": "second", "metadata": 3}], now=NOW)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +31,7 @@ MAX_TURNS: Final = 100_000
 MAX_TEXT_BYTES: Final = 64 * 1024
 """UTF-8 bytes of the longest turn; the limit of a memory."""
 
-MAX_NAME_BYTES: Final = 256
+MAX_NAME_BYTES: Final = 512
 """UTF-8 bytes of the longest name of a session."""
 
 LANGUAGES: Final = ("en", "zh")

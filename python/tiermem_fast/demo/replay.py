@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from tiermem_fast.config import Config
+from tiermem_fast.errors import InvalidInput
 from tiermem_fast.kernels import strength
 from tiermem_fast.tiers import TIERS, Tier
 
@@ -232,6 +233,11 @@ def replay(
     on_step
         Told after each turn, week and question how many of all steps are done.
 
+    Raises
+    ------
+    InvalidInput
+        If the store is not empty.
+
     Examples
     --------
     >>> from itertools import count
@@ -242,6 +248,8 @@ def replay(
     >>> len(report.periods), len(report.answers)
     (14, 8)
     """
+    if mem.stats(now=conversation.turns[0].time).commit:
+        raise InvalidInput.of("mem", f"{mem!r} has been written to; give an empty store, so that nothing is mixed")
     return _Replay(conversation, mem, stopwatch, weeks, on_step).run()
 
 

@@ -234,7 +234,7 @@ def repeated(memory: str, reply: str) -> tuple[str, ...]:
     words = _common_words(memory, reply)
     named = tuple(name for name in names(memory) if name in reply)
     if named:
-        return tuple(dict.fromkeys((*named, *words)))
+        return (*named, *(word for word in words if not any(word in name for name in named)))
     # Four Han signs in a row are two words of two.
     count = sum(len(word) // 2 if word[0] >= "\u3400" else 1 for word in words)
     return words if count >= 2 else ()

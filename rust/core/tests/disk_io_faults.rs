@@ -14,6 +14,11 @@ use disk_memories::{Memory, Model, NOW, everything, open, operate, options};
 use tiermem_core::base::{Error, Row};
 use tiermem_core::disk::{Disk, Durability};
 
+/// A directory in RAM where there is such a place: the real disk's syncs of directories are not what is tested.
+fn place_in_ram() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 /// Commits that cover every kind of operation.
 const COMMITS: u64 = 14;
 
@@ -95,7 +100,7 @@ fn a_power_cut_leaves_what_was_acknowledged() {
     for at in 1.. {
         for seed in 0..cuts() {
             for durability in [Durability::Full, Durability::Normal] {
-                let directory = tempfile::tempdir().unwrap();
+                let directory = place_in_ram();
                 let path = directory.path().canonicalize().unwrap();
                 faults.fail(at, true, rusqlite::ffi::SQLITE_IOERR);
                 let outcome = run(&path, durability);
@@ -126,7 +131,7 @@ fn a_power_cut_leaves_what_was_acknowledged() {
 fn full_syncs_each_commit_and_normal_does_not() {
     let faults = Faults::install();
     for (durability, syncs) in [(Durability::Full, 10), (Durability::Normal, 0)] {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = place_in_ram();
         let disk = Disk::open(Some(directory.path()), options(durability)).unwrap();
         disk.write(NOW, |transaction| operate(transaction, 1)).unwrap();
         let before = faults.log_syncs();
@@ -144,7 +149,7 @@ fn no_fault_of_the_disk_loses_what_was_acknowledged() {
         for forever in [false, true] {
             let mut failed = 0;
             for at in 1.. {
-                let directory = tempfile::tempdir().unwrap();
+                let directory = place_in_ram();
                 faults.fail(at, forever, code);
                 let outcome = run(directory.path(), Durability::Full);
                 let met = faults.heal();
@@ -161,8 +166,8 @@ fn no_fault_of_the_disk_loses_what_was_acknowledged() {
     }
     // The same while an existing store is opened again with a log to recover.
     for at in 1.. {
-        let directory = tempfile::tempdir().unwrap();
-        let source = tempfile::tempdir().unwrap();
+        let directory = place_in_ram();
+        let source = place_in_ram();
         let disk = Disk::open(Some(source.path()), options(Durability::Full)).unwrap();
         (1..=5).for_each(|number| {
             disk.write(NOW, |transaction| operate(transaction, number)).unwrap();
@@ -188,7 +193,7 @@ fn no_fault_of_the_disk_loses_what_was_acknowledged() {
         }
     }
     // The log is copied into the file when it is long; a fault there is heard too.
-    let directory = tempfile::tempdir().unwrap();
+    let directory = place_in_ram();
     let disk = Disk::open(Some(directory.path()), options(Durability::Full)).unwrap();
     let mut rows = 0;
     faults.fail_database_writes();
