@@ -100,7 +100,7 @@ impl Engine {
             }
             Ok(((), self.carry_out(plan, transaction)?))
         };
-        let (_, (_, report, _)) = self.commit_with(gate, now, plan, write, &[], None)?;
+        let ((), (_, report, _)) = self.commit_with(gate, now, plan, write, &[], None)?;
         Ok(report)
     }
 
