@@ -375,7 +375,7 @@ class Machine(RuleBasedStateMachine):
         ones = [self.found(id) for id in hits.ids]
         assert all(one in self.living() for one in ones)
         assert hits.texts == [one.text for one in ones]
-        np.testing.assert_allclose(hits.strength, [one.strength(self.now) for one in ones], rtol=1e-4)
+        np.testing.assert_allclose(hits.strength, [one.strength(self.now) for one in ones], rtol=1e-4, atol=1e-30)
         np.testing.assert_allclose(hits.importance, [one.importance for one in ones])
         np.testing.assert_allclose(
             hits.scores, hits.relevance * (0.7 + 0.2 * hits.strength + 0.1 * hits.importance), rtol=1e-5
