@@ -218,11 +218,22 @@ impl Disk {
         })
     }
 
+    /// Whether a derived file of this name and length is there. Nothing of it is read.
+    pub fn has_derived(&self, name: &DerivedName) -> bool {
+        let path = self.derived_directory().map(|directory| directory.join(name.file_name()));
+        path.and_then(|path| fs::symlink_metadata(path).ok())
+            .is_some_and(|found| found.is_file() && found.len() == name.bytes)
+    }
+
     /// Takes the right to write derived files. `None` when another handle has it, and for a store in RAM.
     pub fn lock_derived(&self) -> Result<Option<DerivedLock>> {
         self.check_writable()?;
         let Some(directory) = self.derived_directory() else { return Ok(None) };
         open::make_directory(&directory)?;
+        let found = fs::symlink_metadata(&directory).map_err(|error| told("look at", &directory, &error))?;
+        if !found.is_dir() {
+            return Err(wrong(&directory, "it is no directory"));
+        }
         let path = directory.join(LOCK);
         let mut options = open::private_file();
         let file = options.create(true).truncate(false).open(&path).map_err(|error| told("open", &path, &error))?;

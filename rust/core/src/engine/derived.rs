@@ -162,6 +162,8 @@ fn origin(commit: u64) -> DerivedOrigin<'static> {
 pub(super) struct Saved {
     /// The commit of the tables; nothing when none of them could be read.
     commit: Option<u64>,
+    /// The generation of the model whose vectors or graph were read, if any were.
+    model: Option<u32>,
     columns: Option<Columns>,
     keywords: Option<KeywordIndex>,
     vectors: Option<VectorIndex>,
@@ -230,6 +232,11 @@ impl Saved {
         if saved.columns.is_some() || saved.keywords.is_some() || saved.vectors.is_some() {
             saved.commit = named.tables.as_ref().map(|tables| tables.commit);
         }
+        if saved.vectors.is_some() {
+            saved.model = named.tables.as_ref().map(|tables| tables.model);
+        } else if saved.graph.is_some() {
+            saved.model = named.graph.as_ref().map(|graph| graph.model);
+        }
         (saved, named)
     }
 
@@ -242,11 +249,11 @@ impl Picture {
     /// Takes what was saved, reads from the disk what is missing in it, and what is newer. `false` when the disk has
     /// moved on in a way that only a full reading follows; the picture is then of no use.
     pub(super) fn load_from(&mut self, saved: Saved, disk: &Disk) -> Result<bool> {
-        let Saved { commit, columns, keywords, vectors, graph, faults } = saved;
+        let Saved { commit, mut model, columns, keywords, vectors, graph, faults } = saved;
         if !faults.is_empty() {
             self.warnings.push(format!("derived files are not used and were built anew: {}", faults.join("; ")));
         }
-        self.distrusts_saved = !faults.is_empty();
+        self.distrusts_saved |= !faults.is_empty();
         let missing = Missing {
             columns: columns.is_none(),
             keywords: keywords.is_none(),
@@ -269,14 +276,19 @@ impl Picture {
             }
             self.damaged = loaded.damaged;
             self.rows_read += loaded.rows;
+            self.model_generation = loaded.model;
+            if *model.get_or_insert(loaded.model) != loaded.model {
+                return Ok(false);
+            }
             if commit.is_none() {
                 self.set_commit(loaded.commit);
             }
         }
-        if let Some(commit) = commit
-            && !self.bring_up_to_date(commit, disk)?
-        {
-            return Ok(false);
+        if let Some(commit) = commit {
+            let followed = self.bring_up_to_date(commit, disk)?;
+            if !followed || model.is_some_and(|model| model != self.model_generation) {
+                return Ok(false);
+            }
         }
         if let (Some(graph), Some(vectors)) = (graph, &self.vectors)
             && let Err(error) = vectors.graph_from_bytes(graph.bytes())
@@ -328,6 +340,7 @@ impl Picture {
             }
         }
         self.rows_read += loaded.rows;
+        self.model_generation = loaded.model;
         self.set_commit(loaded.commit);
         Ok(true)
     }
@@ -446,7 +459,9 @@ impl Engine {
         }
         let slack = SLACK + rows / SLACK_SHARE;
         let tables = match &named.tables {
-            Some(tables) if !distrusted => self.disk.changed_since(tables.commit, slack + 1)? > slack,
+            Some(tables) if !distrusted && tables.names.iter().all(|name| self.disk.has_derived(name)) => {
+                self.disk.changed_since(tables.commit, slack + 1)? > slack
+            }
             _ => rows > SLACK,
         };
         let saved_nodes = named.graph.as_ref().map_or(0, |_| saved_nodes);
@@ -489,7 +504,7 @@ impl Engine {
             // Nothing was written to the picture later than the commits up to this one.
             let commit = picture.commit().min(position.commit);
             let stops = self.saving.stops.load(Ordering::SeqCst);
-            Course { generation: picture.generation, stops, commit, model: position.model }
+            Course { generation: picture.generation, stops, commit, model: picture.model_generation }
         };
         let mut nodes = None;
         if due.graph {

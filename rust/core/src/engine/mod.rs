@@ -168,8 +168,9 @@ impl Engine {
             fresh.push(picture::Analyzed::new(row)?);
             Ok(())
         })?;
+        let other_model = loaded.model != self.picture.read().model_generation;
         // A damaged row leaves every column, so it is left out by loading anew as it is at open.
-        if loaded.reload || !loaded.damaged.is_empty() {
+        if loaded.reload || other_model || !loaded.damaged.is_empty() {
             return self.reload();
         }
         let model = self.disk_model()?;

@@ -22,6 +22,8 @@ pub(super) struct Picture {
     pub(super) model: Option<Model>,
     /// Rows that the disk has but whose checksum fails; they are in no column.
     pub(super) damaged: Vec<Damaged>,
+    /// The generation of the model that the vectors are from.
+    pub(super) model_generation: u32,
     /// What was wrong with the derived files.
     pub(super) warnings: Vec<String>,
     /// Some of the derived files were not what they should be, so they are to be written anew.
@@ -66,6 +68,7 @@ impl Picture {
             vectors: None,
             model: None,
             damaged: Vec::new(),
+            model_generation: 0,
             warnings: Vec::new(),
             distrusts_saved: false,
             saved_nodes: 0,
