@@ -212,8 +212,12 @@ impl<'a> Sketch<'a> {
         let mut ranked = rows.to_vec();
         ranked.sort_by(|left, right| worth(*right).total_cmp(&worth(*left)).then(right.cmp(left)));
         let (best, rest) = ranked.split_at(kept(rows.len(), laws.working_keep_share));
-        best.iter().for_each(|row| self.promote(*row, Tier::Episodic, reason));
-        rest.iter().for_each(|row| self.let_go(*row, reason));
+        for row in best {
+            self.promote(*row, Tier::Episodic, reason);
+        }
+        for row in rest {
+            self.let_go(*row, reason);
+        }
         RowSet::from_rows(best.iter().copied())
     }
 
