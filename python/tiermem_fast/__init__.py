@@ -35,13 +35,16 @@ from .results import AddedId, Hits
 from .tiers import Source, Tier
 
 if TYPE_CHECKING:
+    from .aio import AsyncTierMemory
     from .config import Config
     from .embedding import Embedder, as_embedder
     from .models import Briefing, BriefingItem, ConsolidationReport, Dropped, Hit, MemoryItem, Stats
+    from .tenants import Tenants
 
 __all__ = [
     "AccessDenied",
     "AddedId",
+    "AsyncTierMemory",
     "Briefing",
     "BriefingItem",
     "Config",
@@ -66,6 +69,7 @@ __all__ = [
     "StoreClosed",
     "StoreForked",
     "StoreLocked",
+    "Tenants",
     "Tier",
     "TierMemory",
     "TiermemError",
@@ -79,6 +83,7 @@ __version__: str = build_info()["version"]
 
 # What needs pydantic, or is not needed by every program, is imported when it is first named.
 _LATER = {
+    "AsyncTierMemory": "aio",
     "Briefing": "models",
     "BriefingItem": "models",
     "Config": "config",
@@ -88,6 +93,7 @@ _LATER = {
     "Hit": "models",
     "MemoryItem": "models",
     "Stats": "models",
+    "Tenants": "tenants",
     "as_embedder": "embedding",
 }
 

@@ -79,7 +79,7 @@ class TierMemory:
     (True, 'Replies to Director Li stay formal')
     """
 
-    __slots__ = ("_config", "_embedder", "_engine", "_floor", "_path", "_read_only")
+    __slots__ = ("__weakref__", "_config", "_embedder", "_engine", "_floor", "_path", "_read_only")
 
     def __init__(
         self,
@@ -299,6 +299,7 @@ class TierMemory:
 
     def add_many(
         self,
+        /,
         items: Iterable[str | Mapping[str, Any] | MemoryItem],
         *,
         vectors: npt.NDArray[np.float32] | None = None,
@@ -378,7 +379,7 @@ class TierMemory:
             for id, outcome in zip(ids, outcomes.tolist(), strict=True)
         ]
 
-    def update(self, id: str, *, now: TimeLike = None, **fields: Any) -> None:
+    def update(self, /, id: str, *, now: TimeLike = None, **fields: Any) -> None:
         """Change fields of a memory. Its text stays; :meth:`supersede` says it anew.
 
         Parameters
@@ -414,7 +415,14 @@ class TierMemory:
         self._engine.update(id, plain(fields), to_seconds(now, "now"))
 
     def supersede(
-        self, id: str, text: str, *, vector: npt.NDArray[np.float32] | None = None, now: TimeLike = None, **fields: Any
+        self,
+        /,
+        id: str,
+        text: str,
+        *,
+        vector: npt.NDArray[np.float32] | None = None,
+        now: TimeLike = None,
+        **fields: Any,
     ) -> AddedId:
         """Put a new memory in the place of an old one, which stays readable by its id.
 
