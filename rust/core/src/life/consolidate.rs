@@ -58,7 +58,8 @@ pub struct Plan {
 ///
 /// `twin` gives, for a row, the oldest of a set of rows that is its near-duplicate, if there is one. It is asked for the
 /// rows of `fresh`, which no earlier plan has asked for, and for those that come into another tier; the set holds the rows
-/// that are in the same tier by then.
+/// that are in the same tier by then. In the episodic tier it holds those of the same session alone: that the same was
+/// said in another one is what may make it semantic.
 pub fn plan<E>(
     columns: &Columns,
     laws: &Laws,
@@ -78,10 +79,8 @@ pub fn plan<E>(
         }
         for row in std::mem::take(&mut asked).iter() {
             while let Some(tier) = sketch.tier(row) {
-                let Some(other) = twin(row, &sketch.tiers[tier as usize])? else { break };
-                if other == row || sketch.tier(other) != Some(tier) {
-                    break;
-                }
+                let company = sketch.company(row, tier);
+                let Some(other) = twin(row, &company)?.filter(|other| company.contains(*other)) else { break };
                 // The older one stays, whichever was asked for.
                 sketch.merge(row.max(other), row.min(other), "says the same in nearly the same words");
             }
@@ -129,6 +128,20 @@ impl<'a> Sketch<'a> {
     /// Where a row lives; nowhere once it is let go or folded into another.
     fn tier(&self, row: Row) -> Option<Tier> {
         Tier::ALL.into_iter().find(|tier| self.tiers[*tier as usize].contains(row))
+    }
+
+    /// The rows that this one could be folded together with.
+    fn company(&self, row: Row, tier: Tier) -> RowSet {
+        let mut company = self.tiers[tier as usize].clone();
+        company.remove(row);
+        if tier == Tier::Episodic {
+            let columns = self.columns;
+            match columns.session(row) {
+                Some(session) => company.intersect(&columns.session_rows(session)),
+                None => company = RowSet::from_rows(company.iter().filter(|other| columns.session(*other).is_none())),
+            }
+        }
+        company
     }
 
     fn leave(&mut self, row: Row) {

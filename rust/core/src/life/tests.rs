@@ -89,11 +89,8 @@ fn columns(all: &[Told]) -> Columns {
 fn planned(all: &[Told], fresh: &RowSet) -> Plan {
     let columns = columns(all);
     let alike = |row: Row, other: Row| {
-        let (one, same) = (&all[row.index()], row == other);
-        let other = &all[other.index()];
-        !same
-            && one.meaning == other.meaning
-            && (&one.head.about, &one.head.labels) == (&other.head.about, &other.head.labels)
+        let (one, other) = (&all[row.index()], &all[other.index()]);
+        one.meaning == other.meaning && (&one.head.about, &one.head.labels) == (&other.head.about, &other.head.labels)
     };
     let planned = plan(&columns, &laws(), NOW, fresh, |row, among| {
         Ok::<_, Infallible>(among.iter().find(|other| alike(row, *other)))
@@ -273,10 +270,13 @@ proptest! {
             let (one, other) = (&all[row.index()], &all[into.index()]);
             prop_assert!(into < row && lives(&one.head) && lives(&other.head));
             prop_assert_eq!((&one.head.about, &one.head.labels), (&other.head.about, &other.head.labels));
-            if *reason == "said in several sessions" {
-                prop_assert_eq!(one.head.text_key, other.head.text_key);
-            } else {
-                prop_assert_eq!(one.meaning, other.meaning);
+            match *reason {
+                "said in several sessions" => prop_assert_eq!(one.head.text_key, other.head.text_key),
+                _ => {
+                    prop_assert_eq!(one.meaning, other.meaning);
+                    let episodic = lives(&after[into.index()].head) && after[into.index()].head.tier == Tier::Episodic;
+                    prop_assert!(!episodic || one.head.session == other.head.session);
+                }
             }
             let mut last = *into;
             while let Some(Step::Merge { into, .. }) = plan.steps.iter().find(|step| step.row() == last) {
@@ -289,6 +289,7 @@ proptest! {
         for (row, one) in after.iter().enumerate() {
             for other in &after[..row] {
                 let alike = one.meaning == other.meaning && one.head.tier == other.head.tier
+                    && (one.head.tier != Tier::Episodic || one.head.session == other.head.session)
                     && (&one.head.about, &one.head.labels) == (&other.head.about, &other.head.labels);
                 prop_assert!(!(alike && lives(&one.head) && lives(&other.head) && one.head.tier != Tier::Working));
             }
@@ -297,30 +298,58 @@ proptest! {
 }
 
 #[test]
+fn what_is_said_in_session_after_session_is_not_folded_together_before_it_counts() {
+    let said = |session: &str, row: u128| Told {
+        head: Head { id: MemoryId(row + 1), session: Some(session.into()), tier: Tier::Working, ..plain() },
+        meaning: 0,
+    };
+    let mut all: Vec<Told> = Vec::new();
+    for (row, session) in ["s1", "s2", "s3"].into_iter().enumerate() {
+        all.push(said(session, row as u128));
+        let fresh = RowSet::from_rows([Row(row as u32)]);
+        all = carried_out(&all, &planned(&all, &fresh));
+        let tiers: Vec<Tier> = all.iter().filter(|told| lives(&told.head)).map(|told| told.head.tier).collect();
+        assert_eq!(tiers, if row < 2 { vec![Tier::Episodic; row + 1] } else { vec![Tier::Semantic] });
+    }
+    // Within one session the second is folded into the first at once.
+    let twice = [said("s1", 0), said("s1", 1)].map(|mut told| {
+        told.head.tier = Tier::Episodic;
+        told
+    });
+    let plan = planned(&twice, &rows(&twice));
+    assert!(matches!(plan.steps.as_slice(), [Step::Merge { row: Row(1), into: Row(0), .. }]), "{plan:?}");
+}
+
+fn plain() -> Head {
+    Head {
+        id: MemoryId(1),
+        state: State::Alive,
+        tier: Tier::Working,
+        importance: 0.5,
+        session: None,
+        about: None,
+        source: Source::User,
+        trust: 1.0,
+        tags: vec![],
+        labels: vec![],
+        created_at: Micros(0),
+        last_used_at: Micros(0),
+        use_count: 0,
+        spaced_uses: 0,
+        repeat_count: 0,
+        half_life: 1_800.0,
+        expires_at: None,
+        pinned: false,
+        version: 1,
+        text_key: 0,
+    }
+}
+
+#[test]
 fn a_share_of_a_decimal_is_that_of_the_decimal() {
     let working = |row: u32| {
-        let head = Head {
-            tier: Tier::Working,
-            id: MemoryId(u128::from(row) + 1),
-            state: State::Alive,
-            importance: row as f32 / 100.0,
-            session: None,
-            about: None,
-            source: Source::User,
-            trust: 1.0,
-            tags: vec![],
-            labels: vec![],
-            created_at: NOW,
-            last_used_at: NOW,
-            use_count: 0,
-            spaced_uses: 0,
-            repeat_count: 0,
-            half_life: 1_800.0,
-            expires_at: None,
-            pinned: false,
-            version: 1,
-            text_key: u64::from(row),
-        };
+        let (id, text_key) = (MemoryId(u128::from(row) + 1), u64::from(row));
+        let head = Head { id, text_key, importance: row as f32 / 100.0, last_used_at: NOW, ..plain() };
         Told { head, meaning: row as u8 }
     };
     let columns = columns(&(0..30).map(working).collect::<Vec<_>>());
