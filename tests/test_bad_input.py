@@ -559,7 +559,7 @@ def public_methods() -> list[str]:
 class TestTimes:
     def test_every_method_with_a_time_is_tried(self):
         timed = {name for name in public_methods() if "now" in inspect.signature(getattr(TierMemory, name)).parameters}
-        assert timed <= WITH_TIME.keys()
+        assert timed <= WITH_TIME.keys(), "a new method wants a line in WITH_TIME"
 
     @pytest.mark.parametrize("method", WITH_TIME)
     def test_now(self, store, method):
@@ -608,6 +608,11 @@ class TestIds:
         id = {"unknown": UNKNOWN, "malformed": "x"}.get(fate) or getattr(either, fate)
         bad = Bad("ids", id, re.escape(id), MemoryNotFound)
         refused(either, bad, lambda: getattr(either.mem, method)([either.id, id, either.other], now=NOW))
+
+    @pytest.mark.xfail(reason="used() looks at the state of a memory and not at its end", strict=True)
+    def test_what_has_ended_is_not_used(self, fresh):
+        id = fresh.mem.add("ends", expires_at=NOW + 1, now=NOW)
+        refused(fresh, Bad("id", id, "", MemoryNotFound), lambda: fresh.mem.used(id, now=NOW + 1))
 
     def test_restore_takes_only_what_is_forgotten(self, either):
         for id in (either.id, either.old):
@@ -684,7 +689,9 @@ CALLS: dict[str, Callable[[Store], object]] = {
 
 class TestAfterClose:
     def test_every_method_is_tried(self):
-        assert set(public_methods()) == CALLS.keys()
+        assert set(public_methods()) == CALLS.keys(), (
+            "a new method wants a line in CALLS, or in WITH_TIME when it takes one"
+        )
 
     @pytest.mark.parametrize("method", CALLS)
     def test_is_refused(self, either, method, tmp_path):

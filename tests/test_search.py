@@ -450,7 +450,7 @@ class TestRights:
             name for name, value in vars(TierMemory).items()
             if inspect.isfunction(value) and not name.startswith("_") and "grant" in inspect.signature(value).parameters
         }  # fmt: skip
-        assert readers == READERS.keys()
+        assert readers == READERS.keys(), "a new reader wants a line in READERS"
 
     @pytest.mark.parametrize("reader", READERS)
     @pytest.mark.parametrize(
