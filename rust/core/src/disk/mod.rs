@@ -16,12 +16,15 @@
 //! is one connection, and that would wait for itself), and no other SQLite library opens the file in this process.
 
 mod backup;
+mod erase;
 mod failure;
 mod network;
 mod open;
 mod query;
 mod read;
 mod record;
+mod repair;
+mod scan;
 mod schema;
 mod transaction;
 mod verify;
@@ -37,9 +40,12 @@ use rusqlite::Connection;
 use crate::base::{Error, MemoryId, Micros, Result, Row};
 
 pub use backup::BackupReport;
+pub use erase::Trace;
 pub use open::sqlite_version;
 pub use query::{Answer, SqlValue};
 pub use read::{Edge, Event, Loaded, Parts, StoredRow};
+pub use repair::{Repaired, restore};
+pub use scan::{Counts, Matcher, Needles, Scanned};
 pub use schema::SCHEMA_VERSION;
 pub use transaction::Transaction;
 pub use verify::VerifyReport;

@@ -9,11 +9,13 @@
 //! **Promises.** A change is on disk and in the picture before its call returns. A call that fails changes nothing.
 //! Every read goes through [`visibility`].
 
+mod erase;
 mod input;
 mod maintain;
 mod picture;
 mod read;
 mod search;
+mod upkeep;
 mod uses;
 pub mod visibility;
 mod write;
@@ -23,10 +25,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
+pub use erase::{Erase, Erasure, Residue, Review, Scope};
 pub use input::{NewMemory, Patch};
 pub use maintain::{Consolidation, Maintained, Moved};
 pub use read::{Item, Listing, Stats, TierCount};
 pub use search::{Hits, Query};
+pub use upkeep::{Compacted, KnownCopy, Verified};
 pub use visibility::{MASK, Viewer};
 pub use write::{Added, Model};
 
