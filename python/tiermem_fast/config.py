@@ -140,7 +140,7 @@ class SearchConfig(Shape):
 
     vector_weight: NotNegative = 0.5
     keyword_weight: NotNegative = 0.5
-    candidates: Annotated[int, Field(ge=1, le=10_000)] = 64
+    candidates: Annotated[int, Field(ge=1, le=10_000)] = 100
 
     @model_validator(mode="after")
     def _some_arm_counts(self) -> Self:

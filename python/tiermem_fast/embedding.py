@@ -256,7 +256,7 @@ def _encoders(embedder: Any) -> tuple[_Embed, _Embed]:
     def encoder(names: tuple[str, ...]) -> _Embed:
         prompt = next((name for name in names if prompts.get(name)), None)
         if prompt is None:
-            return lambda texts: embedder.encode(texts)
+            return embedder.encode  # type: ignore[no-any-return]
         return lambda texts: embedder.encode(texts, prompt_name=prompt)
 
     return encoder(("document", "passage")), encoder(("query",))

@@ -77,8 +77,8 @@ def strength(elapsed: Floats, half_life: Floats, *, shape: float = 1.0) -> npt.N
         raise InvalidInput.of("shape", f"{shown(shape)} is not above 0")
     elapsed = _numbers("elapsed", elapsed, 0.0, math.inf)
     half_life = _numbers("half_life", half_life, math.ulp(0.0), math.inf)
-    form, flat = _aligned(elapsed=elapsed, half_life=half_life)
-    return _core.strength(*flat, float(shape)).reshape(form)
+    form, (elapsed, half_life) = _aligned(elapsed=elapsed, half_life=half_life)
+    return _core.strength(elapsed, half_life, float(shape)).reshape(form)
 
 
 def reinforce(
@@ -115,8 +115,8 @@ def reinforce(
         raise InvalidInput.of("max_half_life", f"{shown(max_half_life)} is not above 0")
     half_life = _numbers("half_life", half_life, math.ulp(0.0), math.inf)
     strength = _numbers("strength", strength, 0.0, 1.0)
-    form, flat = _aligned(half_life=half_life, strength=strength)
-    return _core.reinforce(*flat, float(gain), float(max_half_life)).reshape(form)
+    form, (half_life, strength) = _aligned(half_life=half_life, strength=strength)
+    return _core.reinforce(half_life, strength, float(gain), float(max_half_life)).reshape(form)
 
 
 def score(
@@ -155,8 +155,8 @@ def score(
         )
     given = {"relevance": relevance, "strength": strength, "importance": importance}
     arrays = {name: _numbers(name, values, 0.0, 1.0) for name, values in given.items()}
-    form, flat = _aligned(**arrays)
-    return _core.score(*flat, float(strength_share), float(importance_share)).reshape(form)
+    form, (relevance, strength, importance) = _aligned(**arrays)
+    return _core.score(relevance, strength, importance, float(strength_share), float(importance_share)).reshape(form)
 
 
 def top_k(scores: Floats, k: int) -> npt.NDArray[np.int64]:
@@ -184,7 +184,8 @@ def top_k(scores: Floats, k: int) -> npt.NDArray[np.int64]:
     array = _numbers("scores", scores, -math.inf, math.inf)
     if array.ndim != 1:
         raise InvalidInput.of("scores", f"has {array.ndim} dimensions, not 1")
-    return _core.top_k(np.ascontiguousarray(array), min(int(k), array.size))
+    # Adding 0 makes minus zero zero: the two are equal, but not in the total order of floats.
+    return _core.top_k(np.ascontiguousarray(array) + 0.0, min(int(k), array.size))
 
 
 def near_duplicates(

@@ -6,19 +6,38 @@ Calls the native module, which nobody else does but :mod:`.kernels`, and the pol
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import numpy as np
 
 from . import _core
-from .errors import InvalidInput, ModelMismatch, shown
+from .arguments import (
+    FIELDS,
+    PATCHABLE,
+    Grant,
+    as_config,
+    at_place,
+    check_matrix,
+    check_texts,
+    columns_of,
+    filters_of,
+    ids_of,
+    number_or_none,
+    one_vector,
+    plain,
+    refuse_unknown,
+    rights_of,
+    whole_number,
+)
+from .errors import InvalidInput, ModelMismatch, TiermemError
 from .policy.relevance import LEAST_RELEVANCE, calibrate, relevance_of
 from .results import AddedId, Hits
-from .times import TimeLike, optional_seconds, to_seconds
+from .tiers import Tier
+from .times import TimeLike, to_seconds
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -27,11 +46,11 @@ if TYPE_CHECKING:
 
     from .config import Config
     from .embedding import Embedder
-    from .models import Briefing, BriefingItem, ConsolidationReport, Hit, MaintenanceReport, MemoryItem, Stats
+    from .models import Briefing, ConsolidationReport, MaintenanceReport, MemoryItem, Stats
     from .policy.briefing import Candidate
     from .policy.tokens import TokenCounter
 
-__all__ = ["Grant", "TierMemory"]
+__all__ = ["TierMemory"]
 
 CHUNK: Final = 4_096
 """Memories that one ``add_many`` writes in one commit; longer input is cut, and what is in when a chunk fails stays."""
@@ -39,19 +58,7 @@ CHUNK: Final = 4_096
 _EXTERNAL = "external"
 """The model of vectors that came without an embedder."""
 
-_TIMES = frozenset({"created_at", "last_used_at", "expires_at", "since", "until"})
-_OBJECTS = frozenset({"metadata", "private"})
-_FIELDS = frozenset(
-    {
-        "tier", "importance", "session", "about", "source", "trust", "tags", "labels", "private", "metadata",
-        "created_at", "expires_at", "half_life", "pinned", "derived_from", "idempotency_key",
-    }
-)  # fmt: skip
-_PATCHABLE = _FIELDS - {"created_at", "derived_from", "idempotency_key"}
 _SEARCHED_TIERS = ("semantic", "episodic", "procedural")
-
-Grant = Mapping[str, Any]
-"""What a reader may see beyond the public: ``{"labels": [...], "fields": [...]}``."""
 
 
 class TierMemory:
@@ -127,7 +134,7 @@ class TierMemory:
         StoreLocked, CorruptStore, NewerFormat
             If the store cannot be had.
         """
-        from_config = _config(config)
+        from_config = as_config(config)
         options = {} if from_config is None else from_config.flat()
         if durability is not None:
             options["durability"] = durability
@@ -138,25 +145,26 @@ class TierMemory:
         )
         mem = cls(engine, path=directory, embedder=chosen, config=from_config, read_only=read_only)
         if chosen is not None:
-            mem._refuse_other_model(chosen, now)
+            mem._refuse_other_model(chosen)
         return mem
 
-    def _refuse_other_model(self, embedder: Embedder, now: TimeLike) -> None:
-        figures = self._engine.stats(to_seconds(now, "now"))
-        stored = figures["model_id"]
-        if stored is not None and stored != embedder.model_id:
-            self.close()
-            message = (
-                f"the store holds vectors of {stored!r} with {figures['dimension']} dimensions, the embedder is "
-                f"{embedder.model_id!r}; open it with the first, or without an embedder to search by keywords"
-            )
-            raise ModelMismatch(
-                message,
-                argument="embedder",
-                stored_model=stored,
-                stored_dimension=figures["dimension"],
-                given_model=embedder.model_id,
-            )
+    def _refuse_other_model(self, embedder: Embedder) -> None:
+        known = self._engine.model()
+        if known is None or known[0] == embedder.model_id:
+            return
+        self.close()
+        stored, dimension = known
+        message = (
+            f"the store holds vectors of {stored!r} with {dimension} dimensions, the embedder is {embedder.model_id!r}; "
+            "open it with the first, or without an embedder to search by keywords"
+        )
+        raise ModelMismatch(
+            message,
+            argument="embedder",
+            stored_model=stored,
+            stored_dimension=dimension,
+            given_model=embedder.model_id,
+        )
 
     def close(self) -> None:
         """Write what is pending and let go of the files. Closing twice is fine."""
@@ -283,8 +291,8 @@ class TierMemory:
             "idempotency_key": idempotency_key,
         }
         moment = to_seconds(now, "now")
-        vectors = None if vector is None else _one_vector("vector", vector)[np.newaxis]
-        return self._add_chunk([text], _plain(fields), {}, vectors, moment)[0]
+        vectors = None if vector is None else one_vector("vector", vector)[np.newaxis]
+        return self._add_chunk([text], plain(fields), {}, vectors, moment)[0]
 
     def add_many(
         self,
@@ -326,24 +334,25 @@ class TierMemory:
         (['Anna', 'Anna'], 2)
         """
         moment = to_seconds(now, "now")
-        _refuse_unknown(defaults, _FIELDS)
-        shared = _plain(defaults)
-        texts, columns = _columns(items, shared)
-        if vectors is not None:
-            _check_matrix(vectors, len(texts))
         added: list[AddedId] = []
-        for start in range(0, len(texts), CHUNK):
-            stop = min(start + CHUNK, len(texts))
-            part = {name: values[start:stop] for name, values in columns.items()}
-            try:
-                added += self._add_chunk(
-                    texts[start:stop], shared, part, None if vectors is None else vectors[start:stop], moment
-                )
-            except Exception as error:
-                error.added = list(added)  # type: ignore[attr-defined]  # says exactly which items are in
-                if start:
-                    error.add_note(f"the {start} items before items[{start}] are stored")
-                raise
+        start = 0
+        try:
+            refuse_unknown(defaults, FIELDS)
+            shared = plain(defaults)
+            texts, columns = columns_of(items, shared)
+            if vectors is not None:
+                check_matrix(vectors, len(texts))
+            for start in range(0, len(texts), CHUNK):
+                stop = min(start + CHUNK, len(texts))
+                part = {name: values[start:stop] for name, values in columns.items()}
+                some = None if vectors is None else vectors[start:stop]
+                added += self._add_chunk(texts[start:stop], shared, part, some, moment)
+        except TiermemError as fault:
+            error = at_place(fault, start) if isinstance(fault, InvalidInput) else fault
+            error.added = added  # type: ignore[attr-defined]  # says exactly which items are in
+            if start:
+                error.add_note(f"the {start} items before items[{start}] are stored")
+            raise error from None
         return added
 
     def _add_chunk(
@@ -358,7 +367,7 @@ class TierMemory:
         if vectors is not None:
             model = self._embedder.model_id if self._embedder is not None else _EXTERNAL
         elif self._embedder is not None and texts:
-            _check_texts(texts)
+            check_texts(texts)
             vectors, model = self._embedder.embed(texts, kind="document"), self._embedder.model_id
         ids, outcomes = self._engine.add(texts, shared, columns, vectors, model, moment)
         return [
@@ -398,8 +407,8 @@ class TierMemory:
             raise InvalidInput.of(
                 "text", "a text is not changed in place; supersede(id, text) keeps the old one readable"
             )
-        _refuse_unknown(fields, _PATCHABLE)
-        self._engine.update(id, _plain(fields), to_seconds(now, "now"))
+        refuse_unknown(fields, PATCHABLE)
+        self._engine.update(id, plain(fields), to_seconds(now, "now"))
 
     def supersede(
         self, id: str, text: str, *, vector: npt.NDArray[np.float32] | None = None, now: TimeLike = None, **fields: Any
@@ -437,15 +446,15 @@ class TierMemory:
         >>> mem.get(old).superseded_by == new, mem.search("where does Anna live").texts, mem.get(new).about
         (True, ['Lives in Oslo'], 'Anna')
         """
-        _refuse_unknown(fields, _PATCHABLE)
+        refuse_unknown(fields, PATCHABLE)
         model = None
         if vector is not None:
-            vector = _one_vector("vector", vector)
+            vector = one_vector("vector", vector)
             model = self._embedder.model_id if self._embedder is not None else _EXTERNAL
         elif self._embedder is not None:
-            _check_texts([text])
+            check_texts([text])
             vector, model = self._embedder.embed([text], kind="document")[0], self._embedder.model_id
-        new_id = self._engine.supersede(id, text, _plain(fields), vector, model, to_seconds(now, "now"))
+        new_id = self._engine.supersede(id, text, plain(fields), vector, model, to_seconds(now, "now"))
         return AddedId(new_id, created=True, reinforced=False)
 
     def forget(self, ids: str | Iterable[str], *, now: TimeLike = None) -> None:
@@ -461,17 +470,17 @@ class TierMemory:
         >>> mem = TierMemory.open()
         >>> id = mem.add("Prefers tea")
         >>> mem.forget([id])
-        ... mem.count()
+        >>> mem.count()
         0
         >>> mem.restore([id])
-        ... mem.count()
+        >>> mem.count()
         1
         """
-        self._engine.forget(_ids(ids), to_seconds(now, "now"))
+        self._engine.forget(ids_of(ids), to_seconds(now, "now"))
 
     def restore(self, ids: str | Iterable[str], *, now: TimeLike = None) -> None:
         """Bring forgotten memories back; all of them or, on an error, none."""
-        self._engine.restore(_ids(ids), to_seconds(now, "now"))
+        self._engine.restore(ids_of(ids), to_seconds(now, "now"))
 
     def used(self, items: Any, *, now: TimeLike = None) -> None:
         """Note that memories were used: cited, accepted, acted upon. Being returned is not use.
@@ -496,7 +505,7 @@ class TierMemory:
         >>> mem.get(id).use_count
         1
         """
-        self._engine.used(_ids(items), to_seconds(now, "now"))
+        self._engine.used(ids_of(items), to_seconds(now, "now"))
 
     # ------------------------------------------------------------------ reading
 
@@ -512,7 +521,7 @@ class TierMemory:
         """
         from .models import MemoryItem
 
-        rows = self._engine.get([id], _grant(grant), to_seconds(now, "now"))
+        rows = self._engine.get([id], rights_of(grant), to_seconds(now, "now"))
         return MemoryItem.from_row(rows[0])
 
     def search(
@@ -585,14 +594,15 @@ class TierMemory:
         moment = to_seconds(now, "now")
         model = None
         if vector is not None:
-            vector = _one_vector("vector", vector)
+            vector = one_vector("vector", vector)
             model = self._embedder.model_id if self._embedder is not None else _EXTERNAL
         elif self._embedder is not None and isinstance(query, str) and query.strip():
-            _check_texts([query], "query")
+            check_texts([query], "query")
             vector, model = self._embedder.embed([query], kind="query")[0], self._embedder.model_id
-        filters = _filters(tiers=tiers, session=session, about=about, where=where, must=must, min_trust=min_trust)
-        rights = _grant(grant)
-        native = self._engine.search(query, vector, model, _count("k", k, 1), filters, min_score, rights, moment)
+        least = number_or_none("min_score", min_score)
+        filters = filters_of(tiers=tiers, session=session, about=about, where=where, must=must, min_trust=min_trust)
+        rights = rights_of(grant)
+        native = self._engine.search(query, vector, model, whole_number("k", k, 1), filters, least, rights, moment)
         engine = self._engine
         return Hits(native, engine.texts, lambda ids: engine.get(ids, rights, moment))
 
@@ -609,7 +619,7 @@ class TierMemory:
         newest_first: bool = False,
         grant: Grant | None = None,
         now: TimeLike = None,
-    ) -> list[MemoryItem]:
+    ) -> builtins.list[MemoryItem]:
         """Memories in the order of writing.
 
         Parameters
@@ -632,9 +642,9 @@ class TierMemory:
         """
         from .models import MemoryItem
 
-        filters = _filters(tiers=tiers, session=session, about=about, where=where, must=must)
+        filters = filters_of(tiers=tiers, session=session, about=about, where=where, must=must)
         rows = self._engine.list(
-            filters, _count("limit", limit, 0), after, newest_first, _grant(grant), to_seconds(now, "now")
+            filters, whole_number("limit", limit, 0), after, newest_first, rights_of(grant), to_seconds(now, "now")
         )
         return [MemoryItem.from_row(row) for row in rows]
 
@@ -650,10 +660,10 @@ class TierMemory:
         now: TimeLike = None,
     ) -> int:
         """How many memories live. Conditions in ``where`` and ``must`` see only what the reader may see."""
-        filters = _filters(tiers=tiers, session=session, about=about, where=where, must=must)
-        return self._engine.count(filters, _grant(grant), to_seconds(now, "now"))
+        filters = filters_of(tiers=tiers, session=session, about=about, where=where, must=must)
+        return self._engine.count(filters, rights_of(grant), to_seconds(now, "now"))
 
-    def history(self, id: str) -> list[dict[str, Any]]:
+    def history(self, id: str) -> builtins.list[dict[str, Any]]:
         """What happened to a memory, oldest first: dicts of ``at`` (datetime), ``kind``, ``actor`` and ``detail``."""
         from .times import from_seconds
 
@@ -662,12 +672,12 @@ class TierMemory:
             for event in self._engine.history(id)
         ]
 
-    def sql(self, statement: str, *, limit: int = 10_000) -> list[dict[str, Any]]:
+    def sql(self, statement: str, *, limit: int = 10_000) -> builtins.list[dict[str, Any]]:
         """Rows of a ``select`` over the store's own tables, through the store's own connection.
 
         Never open the file with another SQLite library in the same process: closing that one drops this one's locks.
         """
-        names, rows = self._engine.sql(statement, _count("limit", limit, 0))
+        names, rows = self._engine.sql(statement, whole_number("limit", limit, 0))
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     # ------------------------------------------------------------------ briefing
@@ -712,17 +722,19 @@ class TierMemory:
 
         Examples
         --------
-        >>> mem = TierMemory.open()
+        >>> mem = TierMemory.open(config={"id_seed": 1})
         >>> _ = mem.add("Replies to Director Li stay formal", about="Director Li", now=0.0)
         >>> print(mem.brief("Write a formal reply to Director Li", about="Director Li", now=0.0).text)
         ## Known facts
-        - About Director Li: Replies to Director Li stay formal [m:...] (user, 1 Jan 1970)
+        - Replies to Director Li stay formal [m:89025cc1] (user, 1 Jan 1970, about Director Li)
         >>> mem.brief("How tall is Mont Blanc?", now=0.0).text
         ''
         """
         from .policy.briefing import BriefingRules, draft_briefing
         from .policy.tokens import estimate_tokens
 
+        if not isinstance(query, str):
+            raise InvalidInput.of("query", f"must be a str, not {type(query).__name__}")
         moment = to_seconds(now, "now")
         settings = {} if self._config is None else self._config.briefing.model_dump()
         allowed = settings.pop("budget", 1_200) if budget is None else budget
@@ -755,15 +767,15 @@ class TierMemory:
         grant: Grant | None,
         rules: Any,
         moment: float,
-    ) -> tuple[list[Candidate], dict[str, dict[str, Any]]]:
+    ) -> tuple[builtins.list[Candidate], dict[str, dict[str, Any]]]:
         """What may go into a briefing, of all tiers, with the rows behind it."""
-        rights = _grant(grant)
+        rights = rights_of(grant)
         rows: dict[str, dict[str, Any]] = {}
         found: dict[str, Candidate] = {}
 
         def listed(tier: str, in_session: str | None, limit: int, why: str) -> None:
             conditions = {"session": in_session} if in_session is not None else {"where": {"session": None}}
-            filters = _filters(tiers=tier, about=about, **conditions)  # type: ignore[arg-type]
+            filters = filters_of(tiers=tier, about=about, **conditions)
             for row in self._engine.list(filters, limit, None, True, rights, moment):
                 rows[row["id"]] = row
                 found[row["id"]] = _candidate(row, why=why)
@@ -771,7 +783,7 @@ class TierMemory:
         listed("working", session, 10_000, "in working memory")
         if session is not None:
             listed("episodic", session, rules.episodic_window, "said lately in this session")
-        for row in self._engine.list(_filters(tiers="procedural", about=about), 10_000, None, True, rights, moment):
+        for row in self._engine.list(filters_of(tiers="procedural", about=about), 10_000, None, True, rights, moment):
             wanted = json.loads(row["metadata"] or "{}").get("task")
             if task is not None and (wanted == task or (isinstance(wanted, list) and task in wanted)):
                 rows[row["id"]] = row
@@ -817,7 +829,7 @@ class TierMemory:
             forgotten=sum(tier["forgotten"] for tier in tiers.values()),
             superseded=sum(tier["superseded"] for tier in tiers.values()),
             merged=sum(tier["merged"] for tier in tiers.values()),
-            tiers={name: tier["alive"] for name, tier in tiers.items()},
+            tiers={Tier(name): tier["alive"] for name, tier in tiers.items()},
             model_id=figures["model_id"],
             dimension=figures["dimension"],
             search="hybrid" if by_vector and embeds else "keywords, vectors when given" if by_vector else "keywords",
@@ -903,219 +915,15 @@ _ABSORB_STEP = 256
 _EXPIRED = "its end has come"
 
 
-def _config(config: Config | Mapping[str, Any] | None) -> Config | None:
-    if config is None:
-        return None
-    from .config import Config
-
-    if isinstance(config, Config):
-        return config
-    if isinstance(config, Mapping):
-        return Config(**config)
-    raise InvalidInput.of("config", f"{shown(config)} is neither a Config nor a dict of its sections")
-
-
 def _embedder(embedder: Any) -> Embedder:
     from .embedding import as_embedder
 
     return as_embedder(embedder)
 
 
-def _one_vector(argument: str, vector: Any) -> Any:
-    if isinstance(vector, (list, tuple)):
-        try:
-            vector = np.asarray(vector, dtype=np.float32)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput.of(argument, f"is not a sequence of numbers: {error}") from None
-    if not isinstance(vector, np.ndarray) or vector.ndim != 1:
-        form = f"an array of shape {vector.shape}" if isinstance(vector, np.ndarray) else type(vector).__name__
-        raise InvalidInput.of(argument, f"must be a float32 array of shape (d,), not {form}")
-    if not vector.flags.c_contiguous:
-        raise InvalidInput.of(argument, "is not C-contiguous; make it so with numpy.ascontiguousarray")
-    return vector
-
-
-def _check_matrix(vectors: Any, rows: int) -> None:
-    if not isinstance(vectors, np.ndarray) or vectors.ndim != 2:
-        form = f"an array of shape {vectors.shape}" if isinstance(vectors, np.ndarray) else type(vectors).__name__
-        raise InvalidInput.of("vectors", f"must be a float32 array of shape (n, d), not {form}")
-    if len(vectors) != rows:
-        raise InvalidInput.of("vectors", f"{len(vectors)} vectors for {rows} memories")
-    if not vectors.flags.c_contiguous:
-        raise InvalidInput.of("vectors", "is not C-contiguous; make it so with numpy.ascontiguousarray")
-
-
-def _check_texts(texts: Sequence[Any], argument: str = "text") -> None:
-    """Refuse before the embedder is asked what the core would refuse after it."""
-    for place, text in enumerate(texts):
-        name = argument if len(texts) == 1 else f"items[{place}].{argument}"
-        if not isinstance(text, str):
-            raise InvalidInput.of(name, f"must be a str, not {type(text).__name__}")
-        if not text.strip():
-            raise InvalidInput.of(name, f"{shown(text)} is empty")
-        if not text.isascii():
-            try:
-                text.encode()
-            except UnicodeEncodeError:
-                raise InvalidInput.of(name, "has a lone surrogate, which no UTF-8 can hold") from None
-
-
-def _refuse_unknown(fields: Mapping[str, Any], known: frozenset[str]) -> None:
-    for name in fields:
-        if name not in known:
-            from .errors import nearest
-
-            raise InvalidInput.of(name, f"unknown; {nearest(name, sorted(known))}")
-
-
-def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields as the core reads them: times in seconds, objects as JSON, names as they are."""
-    return {name: _plain_value(name, value) for name, value in fields.items()}
-
-
-def _plain_value(name: str, value: Any) -> Any:
-    if name in _TIMES:
-        return optional_seconds(value, name)
-    if name in _OBJECTS:
-        return _json(name, value)
-    return value
-
-
-def _json(name: str, value: Any) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, Mapping):
-        raise InvalidInput.of(name, f"{shown(value)} is not a dict")
-    if not value:
-        return None
-    try:
-        return json.dumps(_with_text_keys(name, value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput.of(name, f"{shown(value)} is not JSON: {error}") from None
-
-
-def _with_text_keys(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    for key in value:
-        if not isinstance(key, str):
-            raise InvalidInput.of(name, f"the key {shown(key)} is not a str")
-    return dict(value)
-
-
-def _columns(items: Iterable[Any], shared: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Any]]]:
-    """Items as texts and one list per field that any of them gives; others have the shared value or the default."""
-    if isinstance(items, (str, bytes, Mapping)):
-        raise InvalidInput.of("items", f"must be a list of memories, not one {type(items).__name__}; add() takes one")
-    texts: list[str] = []
-    given: list[Mapping[str, Any] | None] = []
-    names: set[str] = set()
-    for place, item in enumerate(items):
-        if isinstance(item, str):
-            texts.append(item)
-            given.append(None)
-            continue
-        fields = dict(item) if isinstance(item, Mapping) else _fields_of(item, place)
-        if "text" not in fields:
-            raise InvalidInput.of(f"items[{place}].text", "is needed")
-        texts.append(fields.pop("text"))
-        try:
-            _refuse_unknown(fields, _FIELDS)
-            plain = _plain(fields)
-        except InvalidInput as error:
-            raise InvalidInput.of(f"items[{place}].{error.argument}", str(error).partition(": ")[2]) from None
-        given.append(plain)
-        names |= plain.keys()
-    columns: dict[str, list[Any]] = {}
-    for name in names:
-        fallback = shared.get(name, _DEFAULTS[name])
-        columns[name] = [fallback if fields is None else fields.get(name, fallback) for fields in given]
-    return texts, columns
-
-
-_DEFAULTS: Final[dict[str, Any]] = {
-    "tier": "semantic",
-    "importance": 0.5,
-    "session": None,
-    "about": None,
-    "source": "user",
-    "trust": 1.0,
-    "tags": (),
-    "labels": (),
-    "private": None,
-    "metadata": None,
-    "created_at": None,
-    "expires_at": None,
-    "half_life": None,
-    "pinned": False,
-    "derived_from": (),
-    "idempotency_key": None,
-}
-
-
-def _fields_of(item: Any, place: int) -> dict[str, Any]:
-    given = getattr(item, "given", None)
-    if given is None:
-        raise InvalidInput.of(f"items[{place}]", f"must be a str, a dict or a MemoryItem, not {type(item).__name__}")
-    return {name: value for name, value in given().items() if name in _FIELDS or name == "text"}
-
-
-def _ids(items: Any) -> list[str]:
-    if isinstance(items, str):
-        return [items]
-    if isinstance(items, Hits):
-        return items.ids
-    if not isinstance(items, Iterable):
-        items = [items]
-    return [item if isinstance(item, str) else _id_of(item) for item in items]
-
-
-def _id_of(item: Hit | BriefingItem | MemoryItem | Any) -> str:
-    id = getattr(item, "id", None)
-    if not isinstance(id, str):
-        raise InvalidInput.of("ids", f"{shown(item)} is neither an id nor a memory")
-    return id
-
-
-def _count(argument: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= 10_000:
-        raise InvalidInput.of(argument, f"{shown(value)} is not a whole number from {least} to 10,000")
-    return int(value)
-
-
-def _filters(**given: Any) -> dict[str, Any]:
-    filters = {name: value for name, value in given.items() if value is not None}
-    for name in ("tiers", "must"):
-        if isinstance(filters.get(name), str):
-            filters[name] = [filters[name]]
-    if "where" in filters:
-        where = filters["where"]
-        if not isinstance(where, Mapping):
-            raise InvalidInput.of("where", f"{shown(where)} is not a dict")
-        filters["where"] = {key: _comparable(value) for key, value in where.items()}
-    return filters
-
-
-def _comparable(value: Any) -> Any:
-    """A condition as the core reads it: times in seconds, sets as lists."""
-    if isinstance(value, datetime):
-        return to_seconds(value, "where")
-    if isinstance(value, Mapping):
-        return {operator: _comparable(operand) for operator, operand in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_comparable(one) for one in value]
-    return value
-
-
-def _grant(grant: Grant | None) -> dict[str, Any] | None:
-    if grant is None:
-        return None
-    if not isinstance(grant, Mapping) or not grant.keys() <= {"labels", "fields"}:
-        raise InvalidInput.of("grant", f'{shown(grant)} is not a dict of "labels" and "fields"')
-    return dict(grant)
-
-
 def _candidate(row: Mapping[str, Any], **found: Any) -> Candidate:
     from .policy.briefing import Candidate
-    from .tiers import Source, Tier
+    from .tiers import Source
 
     return Candidate(
         id=row["id"],

@@ -6,7 +6,7 @@ Owns :class:`AddedId` and :class:`Hits`. Calls :mod:`.tiers`; the models only wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from .tiers import TIERS
 
@@ -45,7 +45,8 @@ class AddedId(str):
     reinforced: bool
     redactions: tuple[str, ...]
 
-    def __new__(cls, value: str, *, created: bool, reinforced: bool, redactions: tuple[str, ...] = ()) -> AddedId:
+    def __new__(cls, value: str, *, created: bool, reinforced: bool, redactions: tuple[str, ...] = ()) -> Self:
+        """Make the id."""
         self = super().__new__(cls, value)
         self.created = created
         self.reinforced = reinforced

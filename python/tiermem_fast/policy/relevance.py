@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from ..embedding import Embedder
 
 __all__ = ["LEAST_RELEVANCE", "calibrate", "relevance_of"]
@@ -68,8 +70,9 @@ def calibrate(embedder: Embedder) -> float:
     return float(np.clip(cosines.mean() + 2.0 * cosines.std(), 0.0, 0.95))
 
 
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+def _unit(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(norms, 1e-12), dtype=np.float32)
 
 
 def relevance_of(vector_score: float | None, keyword_score: float | None, *, floor: float) -> float:

@@ -4,15 +4,14 @@
 
 mod disk_memories;
 
-use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use disk_memories::{Memory, NOW, everything, open, options};
-use tiermem_core::base::{Error, Result, Row, State};
-use tiermem_core::disk::{Disk, DiskOptions, Durability, Transaction};
+use disk_memories::{Memory, Model, NOW, everything, open, operate, options};
+use tiermem_core::base::{Error, Row, State};
+use tiermem_core::disk::{Disk, DiskOptions, Durability};
 
 /// Runs one of the ignored tests below as another process on `directory`.
 fn start(part: &str, directory: &Path) -> Child {
@@ -86,6 +85,15 @@ fn a_store_that_is_held_is_locked_and_then_free_again() {
             let refused = waiter.write(NOW, |transaction| Memory::plain(1).insert(transaction));
             assert!(matches!(refused, Err(Error::Locked { waited_ms: 40, .. })), "{refused:?}");
             assert_eq!(everything(&waiter).1, [], "reading goes on");
+            std::thread::scope(|scope| {
+                for number in 1..9 {
+                    let waiter = &waiter;
+                    scope.spawn(move || {
+                        let refused = waiter.write(NOW, |transaction| Memory::plain(number).insert(transaction));
+                        assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
+                    });
+                }
+            });
             Ok(())
         })
         .unwrap();
@@ -157,75 +165,6 @@ fn no_update_of_two_processes_is_lost() {
     assert_eq!(loaded.commit, 1 + u64::from(2 * THREADS * USES));
 }
 
-/// What commit `number` does, the same in the writing process and in the model that judges it.
-fn operation(number: u64) -> (u64, u64) {
-    (number % 5, number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40)
-}
-
-fn apply_to_store(transaction: &mut Transaction<'_>, number: u64) -> Result<()> {
-    let rows = u64::from(transaction.next_row().0);
-    match operation(number) {
-        (3, pick) if rows > 0 => {
-            let row = Row((pick % rows) as u32);
-            if let Some(mut head) = transaction.head(row)? {
-                head.use_count += 1;
-                transaction.update(row, &head)?;
-                transaction.event(row, "used", "writer", None)?;
-            }
-        }
-        (4, pick) if rows > 0 => {
-            let row = Row((pick % rows) as u32);
-            if pick % 4 == 0 {
-                transaction.erase(row)?;
-            } else if transaction.head(row)?.is_some() {
-                transaction.set_content(row, &Memory::plain(number).content)?;
-            }
-        }
-        _ => {
-            for part in 0..3 {
-                Memory::plain(number * 10 + part).insert(transaction)?;
-            }
-        }
-    }
-    // Even an operation that met an erased row is a commit.
-    transaction.set_meta("last", &number.to_string())
-}
-
-#[derive(Default)]
-struct Model {
-    commit: u64,
-    next_row: u32,
-    memories: BTreeMap<Row, Memory>,
-}
-
-impl Model {
-    fn apply(&mut self, number: u64) {
-        let rows = u64::from(self.next_row);
-        match operation(number) {
-            (3, pick) if rows > 0 => {
-                if let Some(memory) = self.memories.get_mut(&Row((pick % rows) as u32)) {
-                    memory.head.use_count += 1;
-                }
-            }
-            (4, pick) if rows > 0 => {
-                let row = Row((pick % rows) as u32);
-                if pick % 4 == 0 {
-                    self.memories.remove(&row);
-                } else if let Some(memory) = self.memories.get_mut(&row) {
-                    memory.content = Memory::plain(number).content;
-                }
-            }
-            _ => {
-                for part in 0..3 {
-                    self.memories.insert(Row(self.next_row), Memory::plain(number * 10 + part));
-                    self.next_row += 1;
-                }
-            }
-        }
-        self.commit = number;
-    }
-}
-
 /// Writes for ever; says the number of each commit once it is acknowledged.
 #[test]
 #[ignore = "runs as a process of another test"]
@@ -235,7 +174,7 @@ fn part_write_until_killed() {
     let mut out = std::io::stdout();
     loop {
         let number = disk.last_commit().unwrap() + 1;
-        let written = disk.write(NOW, |transaction| apply_to_store(transaction, number)).unwrap();
+        let written = disk.write(NOW, |transaction| operate(transaction, number)).unwrap();
         assert_eq!(written.commit, number);
         writeln!(out, "\nacknowledged {number}").unwrap();
         out.flush().unwrap();

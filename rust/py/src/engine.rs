@@ -1,4 +1,5 @@
 //! The engine as Python sees it: convert, door, core call, convert.
+#![expect(clippy::too_many_arguments, reason = "a method has the arguments of the Python call it serves")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -235,6 +236,12 @@ impl PyEngine {
     fn texts(&self, py: Python<'_>, hits: &Bound<'_, PyHits>) -> PyResult<Vec<String>> {
         let hits = hits.get();
         enter(py, self.process, || self.engine.texts(&hits.hits.rows))
+    }
+
+    /// The model of the store's vectors and their dimension, or None.
+    fn model(&self, py: Python<'_>) -> PyResult<Option<(String, usize)>> {
+        let model = enter(py, self.process, || self.engine.model())?;
+        Ok(model.map(|model| (model.id, model.dimension)))
     }
 
     /// The figures of the store.

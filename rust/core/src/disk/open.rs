@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -18,9 +18,6 @@ use crate::base::{Error, MemoryId, Result};
 
 /// Below it, two connections that write and checkpoint could damage a WAL file.
 const OLDEST_SQLITE: i32 = 3_051_003;
-
-/// Pages of WAL after which a commit copies them into the file.
-const CHECKPOINT_PAGES: u32 = 4_000;
 
 /// The longest pause between two looks at a lock that another process holds.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -53,10 +50,13 @@ impl Disk {
             }
         };
         let files = place.as_ref().map_or_else(write::Files::default, |place| write::Files::of(&place.file));
+        let writer = write::Writer::new(connection, files)
+            .map_err(|error| Error::Io { operation: "open the store".to_owned(), message: error.to_string() })?;
         let disk = Self {
             place,
             arriving: AtomicUsize::new(0),
-            writer: Mutex::new(write::Writer::new(connection, files)),
+            begun: AtomicU64::new(0),
+            writer: Mutex::new(writer),
             settled: Condvar::new(),
             readers: Mutex::new(Vec::new()),
             watcher: Mutex::new(read::Watcher::default()),
@@ -213,8 +213,7 @@ fn writer(place: &Place, options: &DiskOptions) -> Result<Connection, Failure> {
     // macOS alone knows the difference; without them its sync stops at the drive's cache.
     connection.pragma_update(None, "fullfsync", full)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
-    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
-    connection.pragma_update(None, "journal_size_limit", i64::from(CHECKPOINT_PAGES) * 4_096 * 4)?;
+    connection.pragma_update(None, "journal_size_limit", i64::from(write::CHECKPOINT_PAGES) * 4_096 * 4)?;
     match kind {
         Kind::Current => {}
         Kind::Empty => create(&mut connection, options)?,

@@ -127,7 +127,7 @@ fn answer(connection: &Connection, sql: &str, limit: usize) -> Result<Answer, Fa
     if statement.parameter_count() > 0 {
         return Err(Failure::Told(Error::invalid("sql", "parameters cannot be bound here")));
     }
-    let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut answer = Answer { columns, rows: Vec::new(), more: false };
     let mut bytes = 0;
     let mut rows = statement.query([])?;

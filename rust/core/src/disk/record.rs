@@ -374,7 +374,7 @@ pub(super) fn text<'row>(row: &'row rusqlite::Row<'_>, column: usize, name: &str
 
 /// No names are NULL, which costs nothing; others are a JSON array that SQL can look into.
 fn names_to_json(names: &[Box<str>]) -> Option<String> {
-    (!names.is_empty()).then(|| serde_json::Value::from_iter(names.iter().map(|name| &**name)).to_string())
+    (!names.is_empty()).then(|| names.iter().map(|name| &**name).collect::<serde_json::Value>().to_string())
 }
 
 fn names_from_json(json: Option<&str>, name: &str) -> Reading<Vec<Box<str>>> {

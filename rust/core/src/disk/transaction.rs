@@ -1,5 +1,7 @@
 //! What can be done inside a write.
 
+use std::sync::LazyLock;
+
 use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension};
 
 use super::Disk;
@@ -32,6 +34,8 @@ const UPDATE_MEMORY: &str = "UPDATE memory SET commit_number = ?3, state = ?4, t
      use_count = ?14, spaced_uses = ?15, repeat_count = ?16, version = ?17, text_key = ?18, session = ?19, about = ?20, tags = ?21, \
      labels = ?22, head_checksum = ?23 WHERE row = ?1 AND id = ?2";
 
+static SELECT_HEAD: LazyLock<String> = LazyLock::new(|| format!("SELECT {HEAD_COLUMNS} FROM memory WHERE row = ?1"));
+
 impl<'disk> Transaction<'disk> {
     pub(super) fn new(
         disk: &'disk Disk,
@@ -50,6 +54,11 @@ impl<'disk> Transaction<'disk> {
     /// The number of this commit.
     pub fn commit_number(&self) -> u64 {
         self.counter.commit
+    }
+
+    /// Whether nothing was written so far; then there will be no commit of this number.
+    pub fn is_empty(&self) -> bool {
+        self.touched == 0
     }
 
     /// The row that the next [`Transaction::insert`] gives.
@@ -167,8 +176,7 @@ impl<'disk> Transaction<'disk> {
 
     /// The head that lies in a row, verified.
     pub fn head(&mut self, row: Row) -> Result<Option<Head>> {
-        let sql = const_format_head();
-        let found = self.connection.prepare_cached(sql).and_then(|mut statement| {
+        let found = self.connection.prepare_cached(&SELECT_HEAD).and_then(|mut statement| {
             statement.query_row([row.0], |found| Ok(record::read_head(found, self.encoder))).optional()
         });
         match self.done("read a memory", found)? {
@@ -381,10 +389,4 @@ impl<'disk> Transaction<'disk> {
             told
         })
     }
-}
-
-fn const_format_head() -> &'static str {
-    use std::sync::LazyLock;
-    static SQL: LazyLock<String> = LazyLock::new(|| format!("SELECT {HEAD_COLUMNS} FROM memory WHERE row = ?1"));
-    &SQL
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::Connection;
 
 use super::failure::Failure;
-use super::read::{self, Parts, Scan};
+use super::load::{self, Parts, Scan, StoredRow};
+use super::read;
 use super::record::{self, Encoder, Reading};
 use super::{Damaged, Disk};
 use crate::base::{MemoryId, Result, Row, RowSet};
@@ -48,10 +49,7 @@ impl Disk {
     /// Reads every byte of the store and reports what is not as it was written. Writers go on meanwhile; the report
     /// shows the store as it was at the start. Derived files are not the disk's and not looked at.
     pub fn verify(&self) -> Result<VerifyReport> {
-        self.with_reader("verify the store", |connection| {
-            let view = connection.transaction()?;
-            report(&view)
-        })
+        self.with_view("verify the store", report)
     }
 }
 
@@ -87,11 +85,11 @@ fn memories(view: &Connection, report: &mut VerifyReport) -> Result<RowSet, Fail
         }
     };
     let mut sound = RowSet::new();
-    let mut each = |stored: read::StoredRow<'_>| {
+    let mut each = |stored: StoredRow<'_>| {
         sound.insert(stored.row);
         Ok(())
     };
-    let mut statement = view.prepare(&read::select(Parts::ALL, "ORDER BY memory.row"))?;
+    let mut statement = view.prepare(&load::select(Parts::ALL, "ORDER BY memory.row"))?;
     let mut rows = statement.query([])?;
     let broken = loop {
         match rows.next() {
@@ -103,7 +101,7 @@ fn memories(view: &Connection, report: &mut VerifyReport) -> Result<RowSet, Fail
     drop(rows);
     if let Some(error) = broken {
         report.structure.push(error.to_string());
-        let mut statement = view.prepare(&read::select(Parts::ALL, "WHERE memory.row = ?1"))?;
+        let mut statement = view.prepare(&load::select(Parts::ALL, "WHERE memory.row = ?1"))?;
         for place in 0..scan.loaded.next_row.0 {
             let mut rows = statement.query([place])?;
             match rows.next() {
@@ -163,19 +161,15 @@ fn entries(view: &Connection, table: &str, messages: &mut Vec<String>) -> rusqli
     let mut encoder = Encoder::default();
     let mut statement = view.prepare(&format!("SELECT {columns} FROM {table}"))?;
     let mut rows = statement.query([])?;
-    let mut last_event = None;
+    let mut last_event: Option<(Row, u32)> = None;
     while let Some(entry) = rows.next()? {
         let mut check = || -> Reading<()> {
             if table != "event" {
                 return check_entry(table, entry, &mut encoder);
             }
             let (row, number, _) = read::read_event(entry, &mut encoder)?;
-            let expected = last_event.filter(|(last, _)| *last == row).map_or(0, |(_, last)| last + 1);
-            last_event = Some((row, number));
-            match number == expected {
-                true => Ok(()),
-                false => Err(format!("entry {expected} of row {} is missing", row.0)),
-            }
+            let before = last_event.replace((row, number)).filter(|(last, _)| *last == row);
+            read::follows(number, before.map_or(0, |(_, last)| last as usize + 1))
         };
         if let Err(message) = check() {
             messages.push(format!("{table}: {message}"));

@@ -7,9 +7,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rusqlite::Connection;
+use rusqlite::hooks::Wal;
 
 use super::Disk;
 use super::failure::{Blame, WriteFailure};
@@ -32,14 +33,30 @@ pub(super) struct Writer {
     pub(super) connection: Option<Connection>,
     files: Files,
     group: Option<Group>,
+    /// The last attempt to begin that found another process there until the time was out.
+    locked: Option<u64>,
     encoder: Encoder,
+    /// Pages in the WAL after the last commit.
+    log_pages: Arc<AtomicU32>,
 }
 
 impl Writer {
-    pub(super) fn new(connection: Option<Connection>, files: Files) -> Self {
-        Self { connection, files, group: None, encoder: Encoder::default() }
+    pub(super) fn new(mut connection: Option<Connection>, files: Files) -> rusqlite::Result<Self> {
+        let log_pages = Arc::new(AtomicU32::new(0));
+        let told = Arc::clone(&log_pages);
+        if let Some(connection) = &mut connection {
+            // Takes the place of SQLite's own automatic checkpoint, whose errors nobody would hear.
+            connection.wal_hook(Some(move |_: &mut Wal, pages: i32| {
+                told.store(pages.max(0) as u32, Ordering::Relaxed);
+                Ok(())
+            }))?;
+        }
+        Ok(Self { connection, files, group: None, locked: None, encoder: Encoder::default(), log_pages })
     }
 }
+
+/// Pages of WAL after which a commit copies them into the file.
+pub(super) const CHECKPOINT_PAGES: u32 = 4_000;
 
 /// An open transaction of SQLite with the writes that share its commit.
 #[derive(Debug)]
@@ -60,6 +77,8 @@ const GROUP_ROWS: usize = 8_192;
 #[derive(Debug)]
 pub struct Arrival<'disk> {
     disk: &'disk Disk,
+    /// How many attempts to lock the store had begun by then.
+    begun: u64,
 }
 
 impl Drop for Arrival<'_> {
@@ -99,6 +118,10 @@ fn identity(_path: &Path) -> Option<(u64, u64)> {
     None
 }
 
+fn run(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(|_| ())
+}
+
 impl Disk {
     /// Runs `work` in a transaction and returns when it is on disk, as far as the durability asks.
     ///
@@ -112,8 +135,9 @@ impl Disk {
     /// Says that a write of this thread is on its way: others that have theirs done wait for it a moment, so that one
     /// sync serves both.
     pub fn arrive(&self) -> Arrival<'_> {
+        let begun = self.begun.load(Ordering::SeqCst);
         self.arriving.fetch_add(1, Ordering::SeqCst);
-        Arrival { disk: self }
+        Arrival { disk: self, begun }
     }
 
     /// As [`Disk::write`], for a thread that has said so before.
@@ -124,7 +148,13 @@ impl Disk {
         work: impl FnOnce(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<Written<T>> {
         let mut writer = self.writer.lock();
+        let arrived = arrival.begun;
         drop(arrival);
+        if writer.locked.is_some_and(|attempt| attempt > arrived) {
+            // Somebody has waited the whole time out while this thread stood behind: it has waited as long.
+            self.settle(&mut writer);
+            return Err(self.locked());
+        }
         let member = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.join(&mut writer, now, work)));
         let member = match member {
             Ok(member) => member,
@@ -167,6 +197,17 @@ impl Disk {
         busy.map(|busy| busy == 0).map_err(|error| self.failed("write the log into the file", &error))
     }
 
+    /// Copies the WAL into the file once it is long. The commit before it is on disk and told already.
+    fn shorten_log(&self, writer: &Writer) {
+        let Some(connection) = writer.connection.as_ref() else { return };
+        if writer.log_pages.load(Ordering::Relaxed) < CHECKPOINT_PAGES {
+            return;
+        }
+        if let Err(error) = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
+            self.poison_by(&self.write_failure("write the log into the file", &error));
+        }
+    }
+
     /// Commits what other threads have written so far, without waiting for more of them.
     pub fn settle_group(&self) -> Result<()> {
         self.check_open()?;
@@ -184,6 +225,10 @@ impl Disk {
             return Err(Error::ReadOnly { message: "it was opened to read".to_owned() });
         }
         Ok(())
+    }
+
+    fn locked(&self) -> Error {
+        Error::Locked { path: self.shown_path(), waited_ms: self.options.busy_timeout_ms }
     }
 
     pub(super) fn write_failure(&self, operation: &str, error: &rusqlite::Error) -> WriteFailure {
@@ -212,19 +257,21 @@ impl Disk {
         work: impl FnOnce(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<(Written<T>, Arc<OnceLock<Result<()>>>)> {
         self.check_writable()?;
-        let Writer { connection, group, encoder, .. } = &mut *writer;
+        let Writer { connection, group, encoder, locked, .. } = &mut *writer;
         let connection = connection.as_ref().ok_or(Error::Closed)?;
-        let group = match group {
-            Some(open) => {
-                let marked =
-                    connection.prepare_cached("SAVEPOINT member").and_then(|mut statement| statement.execute([]));
-                if let Err(error) = marked {
-                    let failure = self.write_failure("mark a write", &error);
-                    return Err(self.fail_group(writer, failure));
-                }
-                open
+        let group = if let Some(open) = group {
+            if let Err(error) = run(connection, "SAVEPOINT member") {
+                let failure = self.write_failure("mark a write", &error);
+                return Err(self.fail_group(writer, failure));
             }
-            None => group.insert(self.begin(connection)?),
+            open
+        } else {
+            let attempt = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+            let begun = self.begin(connection);
+            if matches!(begun, Err(Error::Locked { .. })) {
+                *locked = Some(attempt);
+            }
+            group.insert(begun?)
         };
         let next = Counter { commit: group.counter.commit + 1, ..group.counter };
         let mut transaction = Transaction::new(self, connection, encoder, next, now);
@@ -247,8 +294,7 @@ impl Disk {
             }
             Ok(value) => {
                 if group.members > 0 {
-                    let kept =
-                        connection.prepare_cached("RELEASE member").and_then(|mut statement| statement.execute([]));
+                    let kept = run(connection, "RELEASE member");
                     if let Err(error) = kept {
                         let failure = self.write_failure("keep a write", &error);
                         return Err(self.fail_group(writer, failure));
@@ -269,8 +315,7 @@ impl Disk {
     /// Starts SQLite's transaction and reads where the store stands.
     fn begin(&self, connection: &Connection) -> Result<Group> {
         let operation = "begin a write";
-        if let Err(error) = connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut statement| statement.execute([]))
-        {
+        if let Err(error) = run(connection, "BEGIN IMMEDIATE") {
             let failure = self.write_failure(operation, &error);
             self.poison_by(&failure);
             return Err(failure.error);
@@ -329,10 +374,7 @@ impl Disk {
             let counted = connection
                 .prepare_cached(Counter::UPDATE)
                 .and_then(|mut statement| statement.execute(group.counter.params()));
-            counted
-                .and_then(|_| connection.prepare_cached("COMMIT"))
-                .and_then(|mut statement| statement.execute([]))
-                .map(|_| ())
+            counted.and_then(|_| run(connection, "COMMIT"))
         };
         let failure = match result {
             Err(error) => self.write_failure("commit a write", &error),
@@ -342,6 +384,7 @@ impl Disk {
                         let _ = group.outcome.set(Ok(()));
                         self.settled.notify_all();
                     }
+                    self.shorten_log(writer);
                     return;
                 }
                 Some(path) => WriteFailure {

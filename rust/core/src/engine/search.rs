@@ -5,7 +5,7 @@ use super::visibility::Viewer;
 use super::write::Model;
 use crate::base::{Error, MemoryId, Micros, Result, Row, Tier, TopK, limits};
 use crate::index::vectors::{self, Plan};
-use crate::rank::{self, Arms, Weights};
+use crate::rank::{self, Arms};
 use crate::store::Filter;
 
 /// Candidates that each arm gives for each result asked for.
@@ -111,13 +111,7 @@ impl Engine {
         };
         let mut relevance = vec![0.0; candidates.len()];
         let (mut by_vector, mut by_keyword) = (relevance.clone(), relevance.clone());
-        rank::fuse(
-            arms,
-            Weights { vector: self.config.laws.vector_weight, keyword: self.config.laws.keyword_weight },
-            &mut relevance,
-            &mut by_vector,
-            &mut by_keyword,
-        );
+        rank::fuse(arms, self.config.laws.weights(), &mut relevance, &mut by_vector, &mut by_keyword);
 
         let laws = &self.config.laws;
         let strength =

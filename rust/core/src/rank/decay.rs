@@ -26,7 +26,7 @@ pub fn strength(elapsed_seconds: f64, half_life: f64, shape: f64) -> f64 {
 
 /// [`strength`] of a column of memories at `now`, rounded to `f32` once at the end.
 ///
-/// Shapes 1 and ∞ run at the speed of memory; others cost an `ln` and an `exp` per row.
+/// Shapes 1 and ∞ are vectorised; any other costs an `ln` and an `exp` per row.
 ///
 /// # Panics
 /// When the slices have different lengths.

@@ -1,6 +1,7 @@
 //! The constants of all laws, and what they make of one memory.
 
 use super::decay::{reinforce, row_strength};
+use super::fuse::Weights;
 use crate::base::{Error, Micros, Result, Tier, limits};
 
 const MINUTE: f64 = 60.0;
@@ -130,6 +131,11 @@ impl Laws {
         demand("forget_idle_days", idle, years.contains(&(idle * DAY)), "days from 0 to a thousand years")
     }
 
+    /// How much each arm counts in [`super::fuse`].
+    pub fn weights(&self) -> Weights {
+        Weights { vector: self.vector_weight, keyword: self.keyword_weight }
+    }
+
     /// The strength at `now` of a memory of `tier`, to the bit what [`super::strengths`] computes for its row.
     pub fn strength(&self, tier: Tier, now: Micros, last_used: Micros, half_life: f32) -> f32 {
         row_strength(now, last_used, half_life, self.shape[tier as usize])
@@ -169,6 +175,7 @@ mod tests {
     #[test]
     fn the_default_is_lawful() {
         assert_eq!(Laws::default().check(), Ok(()));
+        assert_eq!(Laws::default().weights(), Weights::default());
     }
 
     type Break = (&'static str, fn(&mut Laws));

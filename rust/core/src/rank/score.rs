@@ -7,6 +7,9 @@ use crate::base::{Micros, Row, TopK};
 /// Rows whose strengths still lie in the first-level cache when their scores are computed.
 const STRIDE: usize = 1_024;
 
+/// Scores that are compared with the threshold of the k best at once.
+const PART: usize = 128;
+
 /// `relevance · (1 − a − b + a·S + b·importance)`, in `0..=relevance`.
 ///
 /// Relevance gates: strength (with its share a) and importance (with its share b) order relevant memories and cannot lift
@@ -80,17 +83,18 @@ pub fn aged_scores(
 /// The indices of the `k` highest scores, best first; equal scores go to the smaller index, NaN is below everything.
 pub fn top_k(scores: &[f32], k: usize) -> Vec<u32> {
     let mut best = TopK::new(k);
-    let mut start = 0;
-    for part in scores.chunks(64) {
+    for (number, part) in scores.chunks(PART).enumerate() {
         let threshold = best.threshold();
-        // Counted rather than searched, so that it is vectorised; a NaN among the kept makes the count 0.
-        let hopeless = part.iter().filter(|score| **score <= threshold).count();
-        if threshold == f32::NEG_INFINITY || hopeless < part.len() {
-            for (offset, score) in part.iter().enumerate() {
-                best.offer(*score, Row((start + offset) as u32));
-            }
+        // While there is room, or something that ranks below all numbers is kept, only the exact comparison decides.
+        let open = threshold.is_nan() || threshold == f32::NEG_INFINITY;
+        // Counted rather than searched for, so that the loop is vectorised: almost every part has none.
+        let above: u32 = part.iter().map(|score| u32::from(*score > threshold)).sum();
+        if !open && above == 0 {
+            continue;
         }
-        start += part.len();
+        for (offset, score) in part.iter().enumerate().filter(|(_, score)| open || **score > threshold) {
+            best.offer(*score, Row((number * PART + offset) as u32));
+        }
     }
     best.into_sorted().into_iter().map(|(row, _)| row.0).collect()
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -34,14 +35,15 @@ pub fn plain(number: u64) -> (Head, Content) {
         tier: Tier::ALL[number as usize % 4],
         importance: 0.5,
         session: Some(format!("session {}", number % 7).into()),
-        about: (number % 3 == 0).then(|| "Director Li".into()),
+        about: number.is_multiple_of(3).then(|| "Director Li".into()),
         source: Source::User,
         trust: 0.75,
-        tags: if number % 5 == 0 { vec!["a".into(), "\"b\"".into()] } else { Vec::new() },
+        tags: if number.is_multiple_of(5) { vec!["a".into(), "\"b\"".into()] } else { Vec::new() },
         labels: Vec::new(),
         created_at: NOW,
         last_used_at: NOW,
         use_count: 0,
+        spaced_uses: 0,
         repeat_count: 0,
         half_life: 604_800.0,
         expires_at: None,
@@ -72,7 +74,7 @@ pub struct Memory {
 impl Memory {
     pub fn plain(number: u64) -> Self {
         let (head, content) = plain(number);
-        Self { head, content, vector: (number % 2 == 0).then(|| vector(number, 24)) }
+        Self { head, content, vector: number.is_multiple_of(2).then(|| vector(number, 24)) }
     }
 
     pub fn insert(&self, transaction: &mut Transaction<'_>) -> Result<Row> {
@@ -148,7 +150,7 @@ pub fn heads() -> impl Strategy<Value = Head> {
     let floats = (float(), float(), float());
     let words = (prop::option::of(text()), prop::option::of(text()), names(), names());
     let times = (integer(), integer(), prop::option::of(integer()));
-    let counts = (count(), count(), count(), any::<u64>());
+    let counts = (count(), count(), count(), count(), any::<u64>());
     (any::<u128>(), kinds, floats, words, times, counts).prop_map(
         |(id, (state, tier, source, pinned), floats, (session, about, tags, labels), times, counts)| Head {
             id: MemoryId(id),
@@ -164,12 +166,13 @@ pub fn heads() -> impl Strategy<Value = Head> {
             created_at: Micros(times.0),
             last_used_at: Micros(times.1),
             use_count: counts.0,
-            repeat_count: counts.1,
+            spaced_uses: counts.1,
+            repeat_count: counts.2,
             half_life: floats.2,
             expires_at: times.2.map(Micros),
             pinned,
-            version: counts.2,
-            text_key: counts.3,
+            version: counts.3,
+            text_key: counts.4,
         },
     )
 }
@@ -179,4 +182,76 @@ pub fn memories() -> impl Strategy<Value = Memory> {
         .prop_map(|(text, metadata, private)| Content { text, metadata, private });
     (heads(), content, prop::option::of(prop::collection::vec(any::<u16>(), 0..400)))
         .prop_map(|(head, content, vector)| Memory { head, content, vector })
+}
+
+/// What commit `number` does, the same in the writing process and in the model that judges it.
+fn operation(number: u64) -> (u64, u64) {
+    (number % 5, number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40)
+}
+
+/// Does commit `number`.
+pub fn operate(transaction: &mut Transaction<'_>, number: u64) -> Result<()> {
+    let rows = u64::from(transaction.next_row().0);
+    match operation(number) {
+        (3, pick) if rows > 0 => {
+            let row = Row((pick % rows) as u32);
+            if let Some(mut head) = transaction.head(row)? {
+                head.use_count += 1;
+                transaction.update(row, &head)?;
+                transaction.event(row, "used", "writer", None)?;
+            }
+        }
+        (4, pick) if rows > 0 => {
+            let row = Row((pick % rows) as u32);
+            if pick % 4 == 0 {
+                transaction.erase(row)?;
+            } else if transaction.head(row)?.is_some() {
+                transaction.set_content(row, &Memory::plain(number).content)?;
+            }
+        }
+        _ => {
+            for part in 0..3 {
+                Memory::plain(number * 10 + part).insert(transaction)?;
+            }
+        }
+    }
+    // Even an operation that met an erased row is a commit.
+    transaction.set_meta("last", &number.to_string())
+}
+
+/// What the commits up to one make of an empty store.
+#[derive(Debug, Default)]
+pub struct Model {
+    pub commit: u64,
+    pub next_row: u32,
+    pub memories: BTreeMap<Row, Memory>,
+}
+
+impl Model {
+    /// Does the next commit.
+    pub fn apply(&mut self, number: u64) {
+        let rows = u64::from(self.next_row);
+        match operation(number) {
+            (3, pick) if rows > 0 => {
+                if let Some(memory) = self.memories.get_mut(&Row((pick % rows) as u32)) {
+                    memory.head.use_count += 1;
+                }
+            }
+            (4, pick) if rows > 0 => {
+                let row = Row((pick % rows) as u32);
+                if pick % 4 == 0 {
+                    self.memories.remove(&row);
+                } else if let Some(memory) = self.memories.get_mut(&row) {
+                    memory.content = Memory::plain(number).content;
+                }
+            }
+            _ => {
+                for part in 0..3 {
+                    self.memories.insert(Row(self.next_row), Memory::plain(number * 10 + part));
+                    self.next_row += 1;
+                }
+            }
+        }
+        self.commit = number;
+    }
 }
