@@ -205,6 +205,24 @@ impl Disk {
         })
     }
 
+    /// Lets go of the files without writing, in a process that a fork made: the locks are those of the parent. The handle
+    /// is closed then. Refused when the fork fell into the middle of a call, whose connection cannot be closed.
+    pub fn release_after_fork(&self) -> Result<()> {
+        self.closed.store(true, Ordering::Release);
+        let (Some(mut writer), Some(mut readers), Some(mut watcher)) =
+            (self.writer.try_lock(), self.readers.try_lock(), self.watcher.try_lock())
+        else {
+            return Err(Error::Forked);
+        };
+        if writer.connection.as_ref().is_some_and(|connection| !connection.is_autocommit()) {
+            return Err(Error::Forked);
+        }
+        writer.connection = None;
+        readers.clear();
+        watcher.connection = None;
+        Ok(())
+    }
+
     fn shown_path(&self) -> String {
         self.path().map_or_else(|| ":memory:".to_owned(), |path| path.display().to_string())
     }

@@ -194,7 +194,13 @@ impl Disk {
             let view = connection.transaction()?;
             let mut statement = view.prepare_cached("SELECT max(at) FROM event WHERE row = ?1")?;
             let at = |row: &Row| statement.query_row([row.0], |found| found.get::<_, Option<i64>>(0));
-            Ok(rows.iter().map(at).collect::<rusqlite::Result<Vec<_>>>()?.into_iter().map(|at| at.map(Micros)).collect())
+            Ok(rows
+                .iter()
+                .map(at)
+                .collect::<rusqlite::Result<Vec<_>>>()?
+                .into_iter()
+                .map(|at| at.map(Micros))
+                .collect())
         })
     }
 

@@ -168,7 +168,8 @@ pub fn restore(source: &Path, directory: &Path, replace: bool, options: &DiskOpt
 /// Of the damaged memories, those whose texts are lost and those that only lost their vector.
 fn tell_apart(view: &Connection, damaged: &[Damaged]) -> Result<(Vec<Damaged>, Vec<Damaged>), Failure> {
     let (mut lost, mut without_vector) = (Vec::new(), Vec::new());
-    let mut statement = view.prepare(&load::select(Parts { content: true, vectors: false }, "WHERE memory.row = ?1"))?;
+    let mut statement =
+        view.prepare(&load::select(Parts { content: true, vectors: false }, "WHERE memory.row = ?1"))?;
     for found in damaged {
         let mut scan = Scan::without_counter(Parts { content: true, vectors: false }, u32::MAX);
         let read = statement.query([found.row.0]).and_then(|mut rows| {

@@ -298,7 +298,8 @@ impl Disk {
     /// The files below the store's directory that are not SQLite's, by their paths in it, sorted.
     pub fn other_files(&self) -> Result<Vec<PathBuf>> {
         let Some(place) = &self.place else { return Ok(Vec::new()) };
-        let own: Vec<PathBuf> = ["", "-wal", "-shm"].map(|end| place.directory.join(format!("{FILE_NAME}{end}"))).into();
+        let own: Vec<PathBuf> =
+            ["", "-wal", "-shm"].map(|end| place.directory.join(format!("{FILE_NAME}{end}"))).into();
         let own: Vec<_> = own.iter().filter_map(|path| Some((path, fs::metadata(path).ok()?))).collect();
         let mut files = Vec::new();
         let mut directories = vec![place.directory.clone()];
@@ -310,7 +311,8 @@ impl Disk {
                 let path = entry.path();
                 if metadata.is_dir() {
                     directories.push(path);
-                } else if metadata.is_file() && !own.iter().any(|(own, known)| **own == path || same(known, &metadata)) {
+                } else if metadata.is_file() && !own.iter().any(|(own, known)| **own == path || same(known, &metadata))
+                {
                     files.push(path.strip_prefix(&place.directory).unwrap_or(&path).to_path_buf());
                 }
             }
@@ -345,7 +347,10 @@ struct RawFile<'connection> {
 }
 
 impl<'connection> RawFile<'connection> {
-    #[expect(unsafe_code, reason = "SQLite's own descriptor is the only one that may be read without dropping its locks")]
+    #[expect(
+        unsafe_code,
+        reason = "SQLite's own descriptor is the only one that may be read without dropping its locks"
+    )]
     fn of(connection: &'connection Connection, pointer: c_int) -> Option<Self> {
         let mut file: *mut ffi::sqlite3_file = std::ptr::null_mut();
         // SAFETY: the handle is that of a living connection, which this thread has to itself; both controls write one

@@ -145,7 +145,9 @@ impl Erasure {
             bytes: number("bytes"),
             residues: list("residues")
                 .iter()
-                .filter_map(|entry| pair(entry).map(|(file, pieces)| Residue { file, pieces: pieces.as_u64().unwrap_or(1) }))
+                .filter_map(|entry| {
+                    pair(entry).map(|(file, pieces)| Residue { file, pieces: pieces.as_u64().unwrap_or(1) })
+                })
                 .collect(),
             log_emptied: flag("log_emptied"),
             rewritten: flag("rewritten"),
@@ -255,7 +257,8 @@ impl Engine {
         self.check_writable()?;
         let _gate = self.gate.lock();
         let Some(text) = self.disk.meta(INTENT_KEY)? else { return Ok(None) };
-        let corrupt = || Error::Corrupt { what: "the intent to erase".to_owned(), message: "it says nothing".to_owned() };
+        let corrupt =
+            || Error::Corrupt { what: "the intent to erase".to_owned(), message: "it says nothing".to_owned() };
         let mut receipt = Erasure::from_json(&text).ok_or_else(corrupt)?;
         receipt.completed_later = true;
         self.finish_erasure(receipt, None, &mut |_| {}, now).map(Some)
@@ -306,7 +309,8 @@ impl Engine {
         let nothing = Search { matcher: Needles::new(1).seal(), unsearched: 0, thorough: false };
         let search = search.unwrap_or(&nothing);
         self.look(&mut receipt, search)?;
-        if receipt.residues.iter().any(|residue| residue.file.starts_with(crate::disk::FILE_NAME)) && !receipt.rewritten {
+        if receipt.residues.iter().any(|residue| residue.file.starts_with(crate::disk::FILE_NAME)) && !receipt.rewritten
+        {
             self.write_file_anew(&mut receipt)?;
             self.look(&mut receipt, search)?;
         }

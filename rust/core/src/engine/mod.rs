@@ -131,6 +131,12 @@ impl Engine {
         flushed
     }
 
+    /// Lets go of the files without writing, in a process that a fork made; see [`Disk::release_after_fork`].
+    pub fn release_after_fork(&self) -> Result<()> {
+        self.closed.store(true, Ordering::Release);
+        self.disk.release_after_fork()
+    }
+
     fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value as Json, json};
 
 use super::Engine;
-use crate::base::{Error, Micros, Result, Row, State};
-use crate::disk::{BackupReport, FILE_NAME, Repaired, VerifyReport};
+use crate::base::{EdgeKind, Error, MemoryId, Micros, Result, Row, State};
+use crate::disk::{BackupReport, Event, FILE_NAME, Repaired, VerifyReport};
 
 /// A copy of this store that was made elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +65,33 @@ const COPIES: usize = 256;
 const DERIVED: &str = "derived";
 
 impl Engine {
+    /// What happened to a memory in any state, oldest first. Its making is the first entry.
+    pub fn history(&self, id: MemoryId) -> Result<Vec<Event>> {
+        self.catch_up()?;
+        let (row, head) = {
+            let picture = self.picture.read();
+            let row = picture.columns.find(id).ok_or_else(|| picture.missing(id))?;
+            (row, picture.columns.head(row).ok_or_else(|| picture.missing(id))?)
+        };
+        self.disk.settle_group()?;
+        let edges = self.disk.edges(&[row])?;
+        let taken = edges.iter().find(|edge| edge.newer == row && edge.kind == EdgeKind::Supersedes);
+        let taken = taken.map(|edge| self.picture.read().columns.id(edge.older).to_string());
+        let mut events = self.disk.events(id)?;
+        let detail = json!({"source": head.source.name(), "supersedes": taken});
+        events.insert(
+            0,
+            Event {
+                commit: 0,
+                at: head.created_at,
+                kind: "created".to_owned(),
+                actor: head.source.name().to_owned(),
+                detail: Some(detail.to_string()),
+            },
+        );
+        Ok(events)
+    }
+
     /// Reads everything and reports what is not as it was written; with `repair` keeps what is sound and drops the rest.
     /// The damaged file is kept beside the store unless `discard`.
     pub fn verify(&self, repair: bool, discard: bool) -> Result<Verified> {
@@ -202,7 +229,8 @@ impl Engine {
 
     /// Files that are neither SQLite's, nor derived, nor copies of the database that this library keeps.
     fn strays(&self) -> Result<Vec<String>> {
-        let ours = |file: &PathBuf| file.starts_with(DERIVED) || file.to_string_lossy().starts_with(&format!("{FILE_NAME}."));
+        let ours =
+            |file: &PathBuf| file.starts_with(DERIVED) || file.to_string_lossy().starts_with(&format!("{FILE_NAME}."));
         let strays = self.disk.other_files()?.into_iter().filter(|file| !ours(file));
         Ok(strays.map(|file| file.display().to_string()).collect())
     }
