@@ -37,19 +37,34 @@ from .tiers import Source, Tier
 if TYPE_CHECKING:
     from .config import Config
     from .embedding import Embedder, as_embedder
-    from .models import Briefing, BriefingItem, ConsolidationReport, Dropped, Hit, MemoryItem, Stats
+    from .models import (
+        BackupReport,
+        Briefing,
+        BriefingItem,
+        CompactReport,
+        ConsolidationReport,
+        Dropped,
+        ErasureReceipt,
+        Hit,
+        MemoryItem,
+        Stats,
+        VerifyReport,
+    )
 
 __all__ = [
     "AccessDenied",
     "AddedId",
+    "BackupReport",
     "Briefing",
     "BriefingItem",
+    "CompactReport",
     "Config",
     "ConsolidationReport",
     "CorruptStore",
     "Dropped",
     "DurabilityError",
     "Embedder",
+    "ErasureReceipt",
     "Hit",
     "Hits",
     "InvalidInput",
@@ -69,6 +84,7 @@ __all__ = [
     "Tier",
     "TierMemory",
     "TiermemError",
+    "VerifyReport",
     "__version__",
     "as_embedder",
     "build_info",
@@ -79,15 +95,19 @@ __version__: str = build_info()["version"]
 
 # What needs pydantic, or is not needed by every program, is imported when it is first named.
 _LATER = {
+    "BackupReport": "models",
     "Briefing": "models",
     "BriefingItem": "models",
+    "CompactReport": "models",
     "Config": "config",
     "ConsolidationReport": "models",
     "Dropped": "models",
     "Embedder": "embedding",
+    "ErasureReceipt": "models",
     "Hit": "models",
     "MemoryItem": "models",
     "Stats": "models",
+    "VerifyReport": "models",
     "as_embedder": "embedding",
 }
 

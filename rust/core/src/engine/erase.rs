@@ -254,8 +254,12 @@ impl Engine {
 
     /// Completes an erasure that was cut short. `None` when there is none.
     pub fn complete_erasure(&self, now: Micros) -> Result<Option<Erasure>> {
+        if !self.is_erasing()? {
+            return Ok(None);
+        }
         self.check_writable()?;
         let _gate = self.gate.lock();
+        self.settle_others()?;
         let Some(text) = self.disk.meta(INTENT_KEY)? else { return Ok(None) };
         let corrupt =
             || Error::Corrupt { what: "the intent to erase".to_owned(), message: "it says nothing".to_owned() };
