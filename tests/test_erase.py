@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -77,7 +78,9 @@ def needles(numbers: Iterator[int] | range) -> list[bytes]:
 
 def contents(directory: Path) -> dict[str, bytes]:
     """All bytes of all files. Call with the store closed: another descriptor would drop SQLite's locks."""
-    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    files = {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    # No value that is looked for has so many zeroes, and Python searches them slowly.
+    return {name: re.sub(rb"\0{64,}", bytes(64), data) for name, data in files.items()}
 
 
 def residues(directory: Path, numbers: range) -> list[tuple[str, bytes]]:
@@ -92,7 +95,8 @@ def count_of(directory: Path, numbers: range) -> int:
 def test_the_search_of_this_test_finds_what_is_there(tmp_path: Path) -> None:
     with TierMemory.open(tmp_path / "store", now=NOW) as mem:
         fill(mem, range(20))
-    assert count_of(tmp_path / "store", range(20)) >= 20 * 7
+    # Six places of twenty memories, some of which were replaced, and the f16 vectors.
+    assert count_of(tmp_path / "store", range(20)) > 120
 
 
 @pytest.mark.parametrize("way", ["ids", "session", "where", "everything"])

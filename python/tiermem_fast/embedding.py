@@ -415,10 +415,10 @@ class LexicalEmbedder:
         norms = np.sqrt(np.einsum("ij,ij->i", summed, summed))
         return (summed / np.where(norms > 0.0, norms, 1.0)[:, None]).astype(np.float32)
 
-    @staticmethod
-    def clear_cache() -> None:
-        """Forget the words that were seen; a store calls it after an erasure."""
-        _features.cache_clear()
+
+def forget_words() -> None:
+    """Drop the words that :class:`LexicalEmbedder` remembers of the texts it has seen; done after every erasure."""
+    _features.cache_clear()
 
 
 def _words(text: str) -> list[str]:

@@ -557,6 +557,8 @@ class TierMemory:
         named = [ids is not None, any(value is not None for value in conditions.values()), bool(everything)]
         if sum(named) != 1:
             raise InvalidInput.of("erase", "name one of ids, everything, or the conditions session and where")
+        if session is not None and not session:
+            raise InvalidInput.of("session", f"{shown(session)} names no session")
         if where is not None and not where:
             raise InvalidInput.of("where", "{} would mean every memory; say everything=True for that")
         if cascade not in {"derived", "all"}:
@@ -570,10 +572,10 @@ class TierMemory:
             progress,
             to_seconds(now, "now"),
         )
-        # An embedder may remember words of the texts that it was given.
-        clear = getattr(self._embedder, "clear_cache", None)
-        if callable(clear):
-            clear()
+        if self._embedder is not None:
+            from .embedding import forget_words
+
+            forget_words()
         return ErasureReceipt.from_native(receipt)
 
     def erasures(self) -> builtins.list[ErasureReceipt]:
