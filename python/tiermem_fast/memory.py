@@ -1135,7 +1135,7 @@ class TierMemory:
         Raises
         ------
         CorruptStore
-            If not even the head of its file can be read; a backup is what is left then.
+            If its file does not even tell where its tables lie; a backup is what is left then.
         """
         from .models import VerifyReport
 

@@ -313,8 +313,9 @@ impl Engine {
         let nothing = Search { matcher: Needles::new(1).seal(), unsearched: 0, thorough: false };
         let search = search.unwrap_or(&nothing);
         self.look(&mut receipt, search)?;
-        if receipt.residues.iter().any(|residue| residue.file.starts_with(crate::disk::FILE_NAME)) && !receipt.rewritten
-        {
+        // While somebody holds the log, writing anew only adds to it.
+        let in_database = receipt.residues.iter().any(|residue| residue.file == crate::disk::FILE_NAME);
+        if in_database && receipt.log_emptied && !receipt.rewritten {
             self.write_file_anew(&mut receipt)?;
             self.look(&mut receipt, search)?;
         }
