@@ -35,6 +35,7 @@ from .results import AddedId, Hits
 from .tiers import Source, Tier
 
 if TYPE_CHECKING:
+    from .aio import AsyncTierMemory
     from .config import Config
     from .embedding import Embedder, as_embedder
     from .models import (
@@ -50,10 +51,12 @@ if TYPE_CHECKING:
         Stats,
         VerifyReport,
     )
+    from .tenants import Tenants
 
 __all__ = [
     "AccessDenied",
     "AddedId",
+    "AsyncTierMemory",
     "BackupReport",
     "Briefing",
     "BriefingItem",
@@ -81,6 +84,7 @@ __all__ = [
     "StoreClosed",
     "StoreForked",
     "StoreLocked",
+    "Tenants",
     "Tier",
     "TierMemory",
     "TiermemError",
@@ -95,6 +99,7 @@ __version__: str = build_info()["version"]
 
 # What needs pydantic, or is not needed by every program, is imported when it is first named.
 _LATER = {
+    "AsyncTierMemory": "aio",
     "BackupReport": "models",
     "Briefing": "models",
     "BriefingItem": "models",
@@ -107,6 +112,7 @@ _LATER = {
     "Hit": "models",
     "MemoryItem": "models",
     "Stats": "models",
+    "Tenants": "tenants",
     "VerifyReport": "models",
     "as_embedder": "embedding",
 }

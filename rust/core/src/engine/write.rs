@@ -385,11 +385,11 @@ impl Engine {
                     moved = true;
                     return Err(Error::StalePlan { message: "another process wrote".to_owned() });
                 }
-                let used = Self::write_uses(&self.config.laws, &uses, transaction)?;
+                let reinforced = Self::write_uses(&self.config.laws, &uses, transaction)?;
                 let (value, changes) = write(transaction, &planned)?;
                 if !transaction.is_empty() {
                     applied = true;
-                    self.apply(used, changes, terms, vectors, transaction.commit_number())?;
+                    self.apply(reinforced, changes, terms, vectors, transaction.commit_number())?;
                 }
                 drop(held.take());
                 Ok(value)
