@@ -378,8 +378,9 @@ impl PyEngine {
     ) -> PyResult<Bound<'py, PyDict>> {
         let now = time(py, "now", now)?;
         let mut told = reports::Progress::new(progress);
-        let report = enter(py, self.handle.process(), || {
-            self.handle.engine()?.backup(&directory, &mut |done, total| told.tell((done, total)), now)
+        let hears = &mut told;
+        let report = enter(py, self.handle.process(), move || {
+            self.handle.engine()?.backup(&directory, &mut |done, total| hears.tell((done, total)), now)
         });
         told.finish()?;
         reports::backup(py, &report?)
@@ -388,7 +389,7 @@ impl PyEngine {
     /// Notes that a copy of the store, as of a commit, lies elsewhere.
     fn remember_copy(&self, py: Python<'_>, path: PathBuf, commit: u64, now: f64) -> PyResult<()> {
         let now = time(py, "now", now)?;
-        enter(py, self.handle.process(), || self.handle.engine()?.remember_copy(&path, commit, now))
+        enter(py, self.handle.process(), move || self.handle.engine()?.remember_copy(&path, commit, now))
     }
 
     /// Lets go for good of what was hidden before a time, and writes the file anew.

@@ -195,10 +195,7 @@ fn next_counter(view: &Connection, target: &Connection, rows: usize) -> Result<C
 
 /// Copies these memories with all that hangs on them and is sound; of `bare` ones not the vector.
 fn salvage(view: &Connection, target: &Connection, rows: &[Row], bare: &BTreeSet<Row>) -> Result<(), Failure> {
-    let mut kept = RowSet::new();
-    rows.iter().for_each(|row| {
-        kept.insert(*row);
-    });
+    let kept = RowSet::from_rows(rows.iter().copied());
     target.execute_batch("BEGIN")?;
     let mut encoder = Encoder::default();
     for table in ["memory", "content", "vector"] {
@@ -285,7 +282,7 @@ fn keep_aside(own: &mut Connection, directory: &Path, commit: u64) -> Result<Pat
         0 => format!("{FILE_NAME}.damaged-{commit}"),
         _ => format!("{FILE_NAME}.damaged-{commit}-{number}"),
     };
-    let free = (0..).map(|number| directory.join(name(number))).find(|path| !path.exists());
+    let free = (0..u32::MAX).map(|number| directory.join(name(number))).find(|path| !path.exists());
     let path = free.unwrap_or_else(|| directory.join(name(0)));
     let copied = copy(own, &path, &mut |_, _| {})?;
     drop(copied);

@@ -68,10 +68,8 @@ impl Needles {
             return variety(text) >= TEXT_VARIETY && self.add(text);
         }
         let last = text.len() / TEXT_PIECE - 1;
-        let cut = |number: usize| match number == last {
-            true => &text[number * TEXT_PIECE..],
-            false => &text[number * TEXT_PIECE..(number + 1) * TEXT_PIECE],
-        };
+        let end = |number: usize| if number == last { text.len() } else { (number + 1) * TEXT_PIECE };
+        let cut = |number: usize| &text[number * TEXT_PIECE..end(number)];
         let telling: Vec<usize> = (0..=last).filter(|number| variety(cut(*number)) >= TEXT_VARIETY).collect();
         for number in self.spread(&telling) {
             self.add(cut(number));
@@ -451,7 +449,7 @@ mod tests {
 
     #[test]
     fn a_part_of_a_long_text_is_found() {
-        let text: String = (0..200).map(|number| format!("word {number}, ")).collect();
+        let text = (0..200).map(|number| format!("word {number}, ")).collect::<Vec<_>>().concat();
         let mut needles = Needles::new(usize::MAX);
         assert!(needles.add_text(text.as_bytes()));
         let matcher = needles.seal();

@@ -4,20 +4,21 @@
 //! the intent and completes what it names. An intent does not carry the erased texts, since that would be keeping them:
 //! a completion cannot look for them, so it writes the whole file anew instead.
 
-use std::collections::BTreeMap;
+mod following;
+mod forms;
+mod receipt;
+
 use std::sync::atomic::Ordering;
 
-use half::f16;
-use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
-use rustc_hash::{FxHashMap, FxHashSet};
-use serde_json::{Value as Json, json};
+use rustc_hash::FxHashMap;
 
 use super::Engine;
-use super::upkeep::KnownCopy;
-use crate::base::{EdgeKind, Error, MemoryId, Micros, Result, Row, RowSet, State};
-use crate::disk::{Counts, Disk, Edge, Matcher, Needles, Scanned, Trace};
-use crate::index::vectors::Prepared;
+use crate::base::{Error, MemoryId, Micros, Result, Row, RowSet, State};
+use crate::disk::{Counts, FILE_NAME, Matcher, Needles, Scanned, Trace};
 use crate::store::Filter;
+use following::Following;
+use forms::forms;
+pub use receipt::{Erasure, Residue, Review};
 
 /// Which memories are to be erased.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,123 +40,6 @@ pub struct Erase {
     pub name: &'static str,
     /// Also what is made from erased memories among others, and the versions before and after an erased one.
     pub cascade_all: bool,
-}
-
-/// A memory that was not erased, and why somebody should look at it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Review {
-    /// Which.
-    pub id: MemoryId,
-    /// What ties it to an erased one.
-    pub reason: String,
-}
-
-/// Something of an erased memory that is still in a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Residue {
-    /// The file, by its path below the store's directory.
-    pub file: String,
-    /// How many pieces of erased values are in it.
-    pub pieces: u64,
-}
-
-/// What an erasure did, without anything of what was erased.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Erasure {
-    /// When it was asked for.
-    pub at: Micros,
-    /// The commit that took the rows out; 0 when there were none.
-    pub commit: u64,
-    /// What was named: ids, session, where or everything.
-    pub scope: String,
-    /// Whether everything tied to the erased memories went with them.
-    pub cascade_all: bool,
-    /// Memories that were asked for.
-    pub asked: usize,
-    /// Memories that are gone, those that followed included.
-    pub erased: usize,
-    /// Damaged memories whose fields cannot be read: a filter cannot tell whether it means them.
-    pub unreadable: usize,
-    /// Memories that were not erased but should be looked at.
-    pub review: Vec<Review>,
-    /// Different pieces of erased values that were looked for.
-    pub searched: usize,
-    /// Erased values too short or too plain to be told from chance; they were not looked for.
-    pub unsearched: usize,
-    /// Files read to the last byte, and their bytes.
-    pub files: usize,
-    /// See `files`.
-    pub bytes: u64,
-    /// What is still there; nothing, unless another process holds the log or somebody put copies into the directory.
-    pub residues: Vec<Residue>,
-    /// Whether the log was emptied; another process that reads can hold it, then the next open does it.
-    pub log_emptied: bool,
-    /// Whether the whole file was written anew.
-    pub rewritten: bool,
-    /// Whether an earlier erasure was cut short, and this completed it.
-    pub completed_later: bool,
-    /// Files of this library that were removed because they were older copies.
-    pub removed: Vec<String>,
-    /// Copies outside of the store that this store knows of and that may hold what was erased.
-    pub copies: Vec<KnownCopy>,
-}
-
-impl Erasure {
-    /// Whether nothing is left in the store's directory as far as could be seen.
-    pub fn is_complete(&self) -> bool {
-        self.residues.is_empty() && self.log_emptied
-    }
-
-    fn to_json(&self) -> Json {
-        json!({
-            "at": self.at.0, "commit": self.commit, "scope": self.scope, "cascade_all": self.cascade_all,
-            "asked": self.asked, "erased": self.erased, "unreadable": self.unreadable,
-            "review": self.review.iter().map(|one| json!([one.id.to_string(), one.reason])).collect::<Vec<_>>(),
-            "searched": self.searched, "unsearched": self.unsearched, "files": self.files, "bytes": self.bytes,
-            "residues": self.residues.iter().map(|one| json!([one.file, one.pieces])).collect::<Vec<_>>(),
-            "log_emptied": self.log_emptied, "rewritten": self.rewritten, "completed_later": self.completed_later,
-            "removed": self.removed, "copies": self.copies.iter().map(KnownCopy::to_json).collect::<Vec<_>>(),
-        })
-    }
-
-    fn from_json(text: &str) -> Option<Self> {
-        let value: Json = serde_json::from_str(text).ok()?;
-        let number = |name: &str| value[name].as_u64().unwrap_or_default();
-        let flag = |name: &str| value[name].as_bool().unwrap_or_default();
-        let list = |name: &str| value[name].as_array().cloned().unwrap_or_default();
-        let pair = |entry: &Json| Some((entry[0].as_str()?.to_owned(), entry[1].clone()));
-        Some(Self {
-            at: Micros(value["at"].as_i64()?),
-            commit: value["commit"].as_u64()?,
-            scope: value["scope"].as_str()?.to_owned(),
-            cascade_all: flag("cascade_all"),
-            asked: number("asked") as usize,
-            erased: number("erased") as usize,
-            unreadable: number("unreadable") as usize,
-            review: list("review")
-                .iter()
-                .filter_map(|entry| {
-                    let (id, reason) = pair(entry)?;
-                    Some(Review { id: id.parse().ok()?, reason: reason.as_str()?.to_owned() })
-                })
-                .collect(),
-            searched: number("searched") as usize,
-            unsearched: number("unsearched") as usize,
-            files: number("files") as usize,
-            bytes: number("bytes"),
-            residues: list("residues")
-                .iter()
-                .filter_map(|entry| {
-                    pair(entry).map(|(file, pieces)| Residue { file, pieces: pieces.as_u64().unwrap_or(1) })
-                })
-                .collect(),
-            log_emptied: flag("log_emptied"),
-            rewritten: flag("rewritten"),
-            completed_later: flag("completed_later"),
-            removed: list("removed").iter().filter_map(|name| name.as_str().map(str::to_owned)).collect(),
-            copies: list("copies").iter().filter_map(KnownCopy::from_json).collect(),
-        })
-    }
 }
 
 /// The setting that says an erasure was begun: the receipt as far as it goes.
@@ -235,16 +119,18 @@ impl Engine {
                 Ok(_) => {}
                 Err(error) => {
                     self.give_back_uses(uses);
-                    match moved {
-                        true => continue,
-                        false => return Err(error),
+                    if moved {
+                        continue;
                     }
+                    return Err(error);
                 }
             }
             {
                 // Out of reach before anything else is done about them.
                 let mut picture = self.picture.write();
-                plan.rows.iter().for_each(|row| picture.columns.erase(*row));
+                for row in &plan.rows {
+                    picture.columns.erase(*row);
+                }
                 picture.set_commit(receipt.commit);
             }
             progress("rows");
@@ -314,7 +200,7 @@ impl Engine {
         let search = search.unwrap_or(&nothing);
         self.look(&mut receipt, search)?;
         // While somebody holds the log, writing anew only adds to it.
-        let in_database = receipt.residues.iter().any(|residue| residue.file == crate::disk::FILE_NAME);
+        let in_database = receipt.residues.iter().any(|residue| residue.file == FILE_NAME);
         if in_database && receipt.log_emptied && !receipt.rewritten {
             self.write_file_anew(&mut receipt)?;
             self.look(&mut receipt, search)?;
@@ -358,7 +244,7 @@ impl Engine {
             });
         })?;
         for (file, counts) in found {
-            let in_database = file.as_os_str() == crate::disk::FILE_NAME;
+            let in_database = file.as_os_str() == FILE_NAME;
             let left = |(piece, count): (&u32, &u64)| match in_database {
                 true => count.saturating_sub(stored.get(piece).copied().unwrap_or(0)),
                 false if shared.contains_key(piece) || stored.contains_key(piece) => 0,
@@ -410,9 +296,9 @@ impl Engine {
             }
             Scope::Everything => {
                 let mut rows = columns.present().clone();
-                damaged.iter().for_each(|row| {
+                for row in &damaged {
                     rows.insert(*row);
-                });
+                }
                 rows.iter().collect()
             }
         };
@@ -430,113 +316,4 @@ impl Engine {
         plan.review = review;
         Ok(plan)
     }
-}
-
-/// Which memories follow erased ones.
-struct Following<'a> {
-    disk: &'a Disk,
-    states: FxHashMap<Row, (MemoryId, State)>,
-    all: bool,
-}
-
-impl Following<'_> {
-    /// All rows that go, by ascending row, and what is to be looked at.
-    fn of(&self, asked: Vec<Row>) -> Result<(Vec<Row>, Vec<Review>)> {
-        let mut gone: FxHashSet<Row> = asked.iter().copied().collect();
-        let mut review: BTreeMap<Row, &'static str> = BTreeMap::new();
-        let mut fresh = asked;
-        while !fresh.is_empty() {
-            let mut next = Vec::new();
-            for edge in self.disk.edges(&fresh)? {
-                let (row, follows, reason) = match (edge.kind, gone.contains(&edge.older), gone.contains(&edge.newer)) {
-                    (EdgeKind::DerivedFrom, true, false) => self.derived(&edge, &gone)?,
-                    // What was folded into an erased memory says the same.
-                    (EdgeKind::DerivedFrom, false, true) if self.was_folded(&edge)? => (edge.older, true, ""),
-                    (EdgeKind::Supersedes, true, false) => (edge.newer, false, "it took the place of an erased memory"),
-                    (EdgeKind::Supersedes, false, true) => (edge.older, false, "an erased memory took its place"),
-                    _ => continue,
-                };
-                if follows || self.all {
-                    if gone.insert(row) {
-                        next.push(row);
-                    }
-                } else {
-                    review.insert(row, reason);
-                }
-            }
-            fresh = next;
-        }
-        let mut rows: Vec<Row> = gone.iter().copied().collect();
-        rows.sort_unstable();
-        let review = review.into_iter().filter(|(row, _)| !gone.contains(row));
-        let review = review.filter_map(|(row, reason)| {
-            self.states.get(&row).map(|(id, _)| Review { id: *id, reason: reason.to_owned() })
-        });
-        Ok((rows, review.collect()))
-    }
-
-    /// Whether a memory that was made from an erased one goes too: when nothing else that it was made from stays.
-    fn derived(&self, edge: &Edge, gone: &FxHashSet<Row>) -> Result<(Row, bool, &'static str)> {
-        if self.was_folded(edge)? {
-            return Ok((edge.newer, false, "an erased memory was folded into it"));
-        }
-        let sources = self.disk.edges(&[edge.newer])?;
-        let mut sources = sources.iter().filter(|one| one.newer == edge.newer && one.kind == EdgeKind::DerivedFrom);
-        let follows = sources.all(|source| gone.contains(&source.older));
-        Ok((edge.newer, follows, "it was made from an erased memory and others"))
-    }
-
-    /// Whether the older memory of an edge was folded into the newer one as its near-duplicate.
-    fn was_folded(&self, edge: &Edge) -> Result<bool> {
-        let Some((id, State::Merged)) = self.states.get(&edge.older) else { return Ok(false) };
-        let Some((into, _)) = self.states.get(&edge.newer) else { return Ok(false) };
-        let events = self.disk.events(*id)?;
-        let merge = events.iter().rev().find(|event| event.kind == "merge").and_then(|event| event.detail.as_deref());
-        let detail: Option<Json> = merge.and_then(|detail| serde_json::from_str(detail).ok());
-        Ok(detail.is_some_and(|detail| detail["into"].as_str() == Some(&into.to_string())))
-    }
-}
-
-/// Gives the forms in which a value may lie in a file. Whether any of them was taken.
-fn forms(kind: Trace, bytes: &[u8], thorough: bool, take: &mut dyn FnMut(Trace, &[u8]) -> bool) -> bool {
-    let mut any = take(kind, bytes);
-    if kind == Trace::Vector && thorough {
-        let halves: Vec<u16> = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
-        let mut values = vec![0.0_f32; halves.len()];
-        halves.reinterpret_cast::<f16>().convert_to_f32_slice(&mut values);
-        let floats: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        any |= take(kind, &floats);
-        if !halves.is_empty()
-            && let Ok(prepared) = Prepared::from_f16(&halves, halves.len())
-        {
-            any |= take(kind, &prepared.code_bytes(0));
-        }
-    }
-    if kind == Trace::Text
-        && thorough
-        && let Ok(text) = std::str::from_utf8(bytes)
-    {
-        let quoted = Json::from(text).to_string();
-        let quoted = quoted.trim_matches('"');
-        if quoted != text {
-            any |= take(kind, quoted.as_bytes());
-        }
-        let wide: Vec<u16> = text.encode_utf16().collect();
-        if !text.is_ascii() {
-            let escaped: String = quoted
-                .chars()
-                .flat_map(|character| match character.is_ascii() {
-                    true => vec![character],
-                    false => {
-                        let units = character.encode_utf16(&mut [0; 2]).to_vec();
-                        units.iter().flat_map(|unit| format!("\\u{unit:04x}").chars().collect::<Vec<_>>()).collect()
-                    }
-                })
-                .collect();
-            any |= take(kind, escaped.as_bytes());
-        }
-        let wide: Vec<u8> = wide.iter().flat_map(|unit| unit.to_le_bytes()).collect();
-        any |= take(kind, &wide);
-    }
-    any
 }
