@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiermem_fast import TierMemory, kernels
+from tiermem_fast import Tier, TierMemory, kernels
 
 MINUTE, HOUR, DAY, WEEK, YEAR = 60.0, 3_600.0, 86_400.0, 604_800.0, 31_557_600.0
 HALF_LIFE = {"working": 30 * MINUTE, "episodic": WEEK, "semantic": 180 * DAY, "procedural": math.inf}
@@ -26,7 +26,7 @@ SPANS = st.floats(0, 100 * YEAR) | st.sampled_from([0.0, 1e-6, MINUTE, DAY, YEAR
 def strength(elapsed: float, half_life: float, shape: float) -> float:
     """The law of decay, as the design writes it."""
     ratio = elapsed / half_life
-    return 2.0**-ratio if math.isinf(shape) else (1.0 + (2.0 ** (1.0 / shape) - 1.0) * ratio) ** -shape
+    return math.pow(2.0, -ratio) if math.isinf(shape) else math.pow(1.0 + (2.0 ** (1.0 / shape) - 1.0) * ratio, -shape)
 
 
 def shape_of(tier: str) -> float:
@@ -35,7 +35,7 @@ def shape_of(tier: str) -> float:
 
 def birth(tier: str, importance: float) -> float:
     """The law of birth."""
-    return HALF_LIFE[tier] * 4.0 ** (importance - 0.5)
+    return HALF_LIFE[tier] * math.pow(4.0, importance - 0.5)
 
 
 def after_use(half_life: float, elapsed: float, tier: str, gain: float = 1.0) -> float:
@@ -333,7 +333,7 @@ class TestWorkingMemory:
     def test_what_overflows_is_kept_or_let_go_by_name(self, count, random, capacity, share):
         config = {"working": {"capacity": capacity, "keep_share": share}}
         with TierMemory.open(config=config, now=START) as mem:
-            worth = {}
+            worth: dict[str, tuple[float, float]] = {}
             for place in range(count):
                 at, importance = START + random.random() * 10 * MINUTE, random.randrange(101) / 100
                 id = mem.add(f"note {place}", tier="working", session="s", importance=importance, now=at)
@@ -365,9 +365,9 @@ class TestWorkingMemory:
                 assert (one.from_tier, one.to_tier) == ("working", "episodic")
                 assert "overflow" in one.reason
                 assert mem.get(one.id, now=now).half_life >= birth("episodic", worth[one.id][0]) * (1 - 1e-6)
-            for one in report.let_go:
-                assert one.preview.startswith("note ")
-                assert (one.tier, "overflow" in one.reason) == ("working", True)
+            for gone in report.let_go:
+                assert gone.preview.startswith("note ")
+                assert (gone.tier, "overflow" in gone.reason) == ("working", True)
             mem.restore(sorted(let_go), now=now)
             assert mem.count(now=now) == count
 
@@ -404,7 +404,7 @@ class TestWorkingMemory:
 
 class TestPromotion:
     def test_three_spaced_uses_of_what_matters(self, mem):
-        cases = {
+        cases: dict[str, tuple[float, list[float]]] = {
             "proven": (0.7, [1, 2, 3]), "not enough": (0.7, [1, 2]), "no matter": (0.69, [1, 2, 3, 4]),
             "crammed": (0.9, [1.0, 1.01, 1.02, 1.03]), "never used": (1.0, []), "too soon": (0.9, [0.5, 1.2, 1.9, 2.6]),
         }  # fmt: skip
@@ -551,9 +551,6 @@ class TestMerging:
         self.pair(mem, {}, {}, angle=math.acos(0.98))
         assert len(named(mem.consolidate(now=START))[1]) == 1
 
-    @pytest.mark.xfail(
-        reason="twins are looked for among new rows only, and those that leave working memory are not new", strict=True
-    )
     def test_what_came_up_from_working_memory_is_merged_too(self, mem):
         """A promoted memory is as new to its tier as one that was added to it."""
         vector = np.array([1, 0], np.float32)
@@ -561,10 +558,10 @@ class TestMerging:
         mem.consolidate(now=START)
         told = mem.add(SAME[1], tier="working", vector=vector, now=START)
         now = START + HOUR
-        assert named(mem.consolidate(now=now))[0] == {told}
-        for _ in range(2):
-            mem.consolidate(now=now)
+        mem.consolidate(now=now)
         assert [item.id for item in mem.list(now=now)] == [known]
+        assert mem.get(told, now=now).text == SAME[1]
+        assert mem.get(known, now=now).derived_from == (told,)
 
 
 WORDING = ["The report is due on Friday, please remember it", "The report is due on Friday; please remember it!", "I like green tea", "I like green tea.",
@@ -597,31 +594,19 @@ class TestConsolidationAsAWhole:
     @given(ITEMS)
     def test_done_twice_it_does_nothing_the_second_time(self, drawn):
         with TierMemory.open(config={"working": {"capacity": 3}}, now=START) as mem:
-            now = self.filled(mem, [one for one in drawn if one[1] != "working"])
+            now = self.filled(mem, drawn)
             mem.consolidate(now=now)
             before = tables(mem)
             again = mem.consolidate(now=now)
             assert is_empty(again), again
             assert tables(mem) == before
 
-    @settings(max_examples=60)
-    @given(ITEMS)
-    def test_whatever_is_there_it_comes_to_rest(self, drawn):
-        """From working memory a memory may climb two tiers, one each time."""
-        with TierMemory.open(config={"working": {"capacity": 3}}, now=START) as mem:
-            now = self.filled(mem, drawn)
-            mem.consolidate(now=now)
-            mem.consolidate(now=now)
-            before = tables(mem)
-            assert is_empty(mem.consolidate(now=now))
-            assert tables(mem) == before
-
-    @pytest.mark.xfail(reason="what leaves working memory is judged as an episode the next time only", strict=True)
-    def test_done_twice_with_working_memory_it_does_nothing_the_second_time(self, mem):
+    def test_from_working_memory_it_may_climb_two_tiers_at_once(self, mem):
         id = mem.add("Prefers tea", tier="working", importance=0.9, now=START)
         for hour in (1, 2, 3):
             mem.used(id, now=START + hour * HOUR)
-        assert not is_empty(mem.consolidate(now=START + 5 * HOUR))
+        mem.consolidate(now=START + 5 * HOUR)
+        assert mem.get(id, now=START + 5 * HOUR).tier == "semantic"
         assert is_empty(mem.consolidate(now=START + 5 * HOUR))
 
     @settings(max_examples=60)
@@ -642,7 +627,7 @@ class TestConsolidationAsAWhole:
             assert changed == promoted | merged | let_go | expired
             assert {item.id for item in mem.list(limit=100, now=now)} == living.keys() - merged - let_go
             for one in report.merged:
-                assert one.id not in merged | let_go | expired
+                assert one.id not in let_go | expired
                 assert set(one.absorbed) <= set(mem.get(one.id, now=now).derived_from)
             assert not any(item.pinned and id in let_go for id, item in living.items())
 
@@ -654,7 +639,7 @@ def a_year(path: str | None) -> tuple[list[Any], dict[str, str], list[str]]:
     """A year of an agent's life, one turn a day and what follows from it: its tables, who is who, and what happened."""
     happened: list[str] = []
     with TierMemory.open(path, config={"id_seed": 7}, now=START) as mem:
-        who = {
+        who: dict[str, str] = {
             "weekly": mem.add("the weekly report has three sections", tier="episodic", importance=0.8, now=START),
             "unused": mem.add("the visitor wore a green hat", tier="episodic", importance=0.8, now=START),
             "rule": mem.add("never send mail on Sunday", tier="procedural", now=START),
@@ -684,9 +669,9 @@ def a_year(path: str | None) -> tuple[list[Any], dict[str, str], list[str]]:
             strength(366 * DAY, birth("episodic", 0.8), 1.0), rel=1e-4
         )
         counts = mem.stats(now=end).tiers
-        assert counts["working"] == 0
+        assert counts[Tier.WORKING] == 0
         # Of three turns a day the better two become episodes.
-        assert counts["episodic"] == 365 * 2 + 1 + (mem.get(who["weekly"], now=end).tier == "episodic")
+        assert counts[Tier.EPISODIC] == 365 * 2 + 1 + (mem.get(who["weekly"], now=end).tier == "episodic")
         assert mem.stats(now=end).superseded == 7
         return tables(mem), who, happened
 

@@ -206,8 +206,8 @@ class Machine(RuleBasedStateMachine):
         one.importance = max(one.importance, fields["importance"])
         # Hearing it again takes nothing back.
         one.labels += tuple(label for label in fields.get("labels", ()) if label not in one.labels)
-        ends = (one.expires_at, fields.get("expires_at"))
-        one.expires_at = None if None in ends else max(ends)
+        end = fields.get("expires_at")
+        one.expires_at = None if end is None or one.expires_at is None else max(end, one.expires_at)
         if fields.get("pinned") and not one.pinned:
             one.pinned, one.half_life = True, math.inf
         one.version += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ class Ledger:
             return {id for id, moment in self.gone.items() if moment < since}
 
 
-def run(workers: list[Callable[[threading.Event], None]], seconds: float = SECONDS) -> None:
+def run(workers: Sequence[Callable[[threading.Event], None]], seconds: float = SECONDS) -> None:
     """Run all of them until the time is over or one of them fails; raise what the first one raised."""
     stop = threading.Event()
     failures: list[BaseException] = []

@@ -270,13 +270,13 @@ proptest! {
             let (one, other) = (&all[row.index()], &all[into.index()]);
             prop_assert!(into < row && lives(&one.head) && lives(&other.head));
             prop_assert_eq!((&one.head.about, &one.head.labels), (&other.head.about, &other.head.labels));
-            match *reason {
-                "said in several sessions" => prop_assert_eq!(one.head.text_key, other.head.text_key),
-                _ => {
-                    prop_assert_eq!(one.meaning, other.meaning);
-                    let episodic = lives(&after[into.index()].head) && after[into.index()].head.tier == Tier::Episodic;
-                    prop_assert!(!episodic || one.head.session == other.head.session);
-                }
+            if *reason == "said in several sessions" {
+                prop_assert_eq!(one.head.text_key, other.head.text_key);
+            } else {
+                prop_assert_eq!(one.meaning, other.meaning);
+                let survivor = &after[into.index()].head;
+                let episodic = lives(survivor) && survivor.tier == Tier::Episodic;
+                prop_assert!(!episodic || one.head.session == other.head.session);
             }
             let mut last = *into;
             while let Some(Step::Merge { into, .. }) = plan.steps.iter().find(|step| step.row() == last) {
