@@ -8,7 +8,7 @@ use std::path::Path;
 use derived_store::*;
 use tiermem_core::base::{Error, Micros};
 use tiermem_core::disk::{DERIVED_DIRECTORY, Disk, DiskOptions, FILE_NAME};
-use tiermem_core::engine::{Engine, EngineConfig};
+use tiermem_core::engine::{Engine, EngineConfig, Erase, Scope, Viewer};
 
 #[test]
 fn a_store_that_is_opened_again_answers_as_before() {
@@ -381,7 +381,7 @@ fn what_was_erased_comes_back_from_no_file() {
     // Killed here: the files still hold it, the store does not.
     let engine = open(directory.path());
     assert_eq!(stats(&engine).warnings, Vec::<String>::new(), "nothing was damaged");
-    assert!(engine.get(&[id(10)], &tiermem_core::engine::Viewer::owner(), NOW).is_err());
+    assert!(engine.get(&[id(10)], &Viewer::owner(), NOW).is_err());
     assert_eq!(answers(&engine), judged(directory.path()));
     engine.rewrite_derived(NOW).expect("written");
     assert_eq!(files(directory.path()).len(), 4);
@@ -389,6 +389,25 @@ fn what_was_erased_comes_back_from_no_file() {
     engine.close(NOW).expect("closed");
     let engine = open(directory.path());
     assert_eq!(stats(&engine).rows_read, 0);
+    assert_eq!(answers(&engine), judged(directory.path()));
+}
+
+#[test]
+fn an_erasure_takes_the_files_along_and_the_next_ones_know_nothing() {
+    let directory = saved_store();
+    let engine = open(directory.path());
+    let ids: Vec<_> = (10..40).map(|number| id(number * 10)).collect();
+    let living: Vec<_> = ids.into_iter().filter(|id| engine.get(&[*id], &Viewer::owner(), NOW).is_ok()).collect();
+    assert!(living.len() > 20);
+    let request = Erase { scope: Scope::Ids(living.clone()), name: "ids", cascade_all: true };
+    let receipt = engine.erase(&request, &mut |_| {}, NOW).expect("erased");
+    assert!(receipt.residues.is_empty(), "{:?}", receipt.residues);
+    assert!(files(directory.path()).is_empty());
+    engine.close(NOW).expect("closed");
+    assert_eq!(files(directory.path()).len(), 4);
+    let engine = open(directory.path());
+    assert_eq!((stats(&engine).rows_read, stats(&engine).warnings), (0, Vec::new()));
+    assert!(living.iter().all(|id| engine.get(&[*id], &Viewer::owner(), NOW).is_err()));
     assert_eq!(answers(&engine), judged(directory.path()));
 }
 
