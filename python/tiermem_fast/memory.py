@@ -226,6 +226,9 @@ class TierMemory:
     ) -> AddedId:
         """Add a memory, or reinforce the one that says the same in the same tier, session and subject.
 
+        Told again, a memory keeps what it has: the greater importance and the later end hold, labels add up; metadata,
+        tags, private fields and vector of the repeat are not taken over (:meth:`update` changes them).
+
         Parameters
         ----------
         text
@@ -305,7 +308,12 @@ class TierMemory:
         }
         moment = to_seconds(now, "now")
         vectors = None if vector is None else one_vector("vector", vector)[np.newaxis]
-        return self._add_chunk([text], plain(fields), {}, vectors, moment)[0]
+        try:
+            return self._add_chunk([text], plain(fields), {}, vectors, moment)[0]
+        except InvalidInput as error:
+            if vector is not None and error.argument == "vectors":
+                raise InvalidInput.of("vector", str(error).removeprefix("vectors: ")) from None
+            raise
 
     def add_many(
         self,

@@ -9,7 +9,7 @@ use super::input::{NewMemory, Patch, check_name, check_text};
 use super::picture::Picture;
 use super::uses::reinforce;
 use super::{Engine, visibility};
-use crate::base::{Content, EdgeKind, Error, Head, MemoryId, Micros, Result, Row, RowSet, State, limits};
+use crate::base::{Content, EdgeKind, Error, Head, MemoryId, Micros, Result, Row, RowSet, State, Tier, limits};
 use crate::disk::{Arrival, Transaction};
 use crate::index::keywords::{Terms, analyze};
 use crate::index::vectors::{self, Prepared};
@@ -201,7 +201,7 @@ impl Engine {
             let (row, mut head) = engine.living(transaction, id, now)?;
             let before = (head.tier, head.pinned);
             let metadata = apply_patch(&mut head, patch, transaction, row)?;
-            if patch.half_life.is_none() && before != (head.tier, head.pinned) {
+            if never_fades(&head) || patch.half_life.is_none() && before != (head.tier, head.pinned) {
                 fit_half_life(&mut head, &engine.config.laws);
             }
             head.version += 1;
@@ -259,7 +259,7 @@ impl Engine {
                 let mut content = Content { text: text.to_owned(), ..content };
                 patch_head(&mut head, patch);
                 patch_content(&mut content, patch);
-                if patch.half_life.is_none() {
+                if never_fades(&head) || patch.half_life.is_none() {
                     head.half_life = rank::birth_half_life(laws, head.tier, head.importance, head.pinned);
                 }
                 self.check_labels(&head)?;
@@ -562,7 +562,7 @@ pub(super) fn later_end(one: Option<Micros>, other: Option<Micros>) -> Option<Mi
 }
 
 fn head_of(item: &NewMemory, text_key: u64, laws: &Laws, told_at: Micros) -> Head {
-    Head {
+    let mut head = Head {
         id: item.id,
         state: State::Alive,
         tier: item.tier,
@@ -578,14 +578,23 @@ fn head_of(item: &NewMemory, text_key: u64, laws: &Laws, told_at: Micros) -> Hea
         use_count: 0,
         spaced_uses: 0,
         repeat_count: 0,
-        half_life: item
-            .half_life
-            .unwrap_or_else(|| rank::birth_half_life(laws, item.tier, item.importance, item.pinned)),
+        half_life: rank::birth_half_life(laws, item.tier, item.importance, item.pinned),
         expires_at: item.expires_at,
         pinned: item.pinned,
         version: 1,
         text_key,
+    };
+    if let Some(told) = item.half_life
+        && !never_fades(&head)
+    {
+        head.half_life = told;
     }
+    head
+}
+
+/// A rule and a pinned memory never fade, whatever is said of their half-life.
+fn never_fades(head: &Head) -> bool {
+    head.pinned || head.tier == Tier::Procedural
 }
 
 fn patch_head(head: &mut Head, patch: &Patch) {
