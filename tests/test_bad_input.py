@@ -609,7 +609,6 @@ class TestIds:
         bad = Bad("ids", id, re.escape(id), MemoryNotFound)
         refused(either, bad, lambda: getattr(either.mem, method)([either.id, id, either.other], now=NOW))
 
-    @pytest.mark.xfail(reason="used() looks at the state of a memory and not at its end", strict=True)
     def test_what_has_ended_is_not_used(self, fresh):
         id = fresh.mem.add("ends", expires_at=NOW + 1, now=NOW)
         refused(fresh, Bad("id", id, "", MemoryNotFound), lambda: fresh.mem.used(id, now=NOW + 1))
