@@ -8,10 +8,12 @@ import json
 import math
 import os
 import re
+import tempfile
 import warnings
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -547,6 +549,9 @@ WITH_TIME: dict[str, Callable[[Store, Any], object]] = {
     "stats": lambda store, now: store.mem.stats(now=now),
     "maintain": lambda store, now: store.mem.maintain(now=now),
     "consolidate": lambda store, now: store.mem.consolidate(now=now),
+    "erase": lambda store, now: store.mem.erase(store.other, now=now),
+    "compact": lambda store, now: store.mem.compact(now=now),
+    "backup": lambda store, now: store.mem.backup(Path(tempfile.mkdtemp()) / "copy", now=now),
 }
 
 
@@ -579,6 +584,7 @@ BY_ID: dict[str, Callable[[Store, Any], object]] = {
     "update": lambda store, which: store.mem.update(which, importance=0.1, now=NOW),
     "supersede": lambda store, which: store.mem.supersede(which, "newer", now=NOW),
     "history": lambda store, which: store.mem.history(which),
+    "erase": lambda store, which: store.mem.erase([which], now=NOW),
     "forget": lambda store, which: store.mem.forget([which], now=NOW),
     "restore": lambda store, which: store.mem.restore([which], now=NOW),
     "used": lambda store, which: store.mem.used([which], now=NOW),
@@ -599,7 +605,7 @@ class TestIds:
     @pytest.mark.parametrize("method", BY_ID)
     @pytest.mark.parametrize("id", [None, 3, b"x", object(), LONE], ids=["None", "int", "bytes", "object", "surrogate"])
     def test_what_is_no_id_is_refused(self, either, method, id):
-        argument = "ids" if method in ("forget", "restore", "used") and id is not LONE else "id"
+        argument = "ids" if method in ("erase", "forget", "restore", "used") and id is not LONE else "id"
         refused(either, Bad(argument, id), lambda: BY_ID[method](either, id))
 
     @pytest.mark.parametrize("method", ["forget", "used"])
@@ -682,6 +688,8 @@ class TestWhatIsJustAllowed:
 CALLS: dict[str, Callable[[Store], object]] = {
     **{name: lambda store, call=call: call(store, NOW) for name, call in WITH_TIME.items()},  # type: ignore[misc]
     "history": lambda store: store.mem.history(store.id),
+    "erasures": lambda store: store.mem.erasures(),
+    "verify": lambda store: store.mem.verify(),
     "sql": lambda store: store.mem.sql("select count(*) from memory"),
 }
 

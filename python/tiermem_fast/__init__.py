@@ -38,21 +38,36 @@ if TYPE_CHECKING:
     from .aio import AsyncTierMemory
     from .config import Config
     from .embedding import Embedder, as_embedder
-    from .models import Briefing, BriefingItem, ConsolidationReport, Dropped, Hit, MemoryItem, Stats
+    from .models import (
+        BackupReport,
+        Briefing,
+        BriefingItem,
+        CompactReport,
+        ConsolidationReport,
+        Dropped,
+        ErasureReceipt,
+        Hit,
+        MemoryItem,
+        Stats,
+        VerifyReport,
+    )
     from .tenants import Tenants
 
 __all__ = [
     "AccessDenied",
     "AddedId",
     "AsyncTierMemory",
+    "BackupReport",
     "Briefing",
     "BriefingItem",
+    "CompactReport",
     "Config",
     "ConsolidationReport",
     "CorruptStore",
     "Dropped",
     "DurabilityError",
     "Embedder",
+    "ErasureReceipt",
     "Hit",
     "Hits",
     "InvalidInput",
@@ -73,6 +88,7 @@ __all__ = [
     "Tier",
     "TierMemory",
     "TiermemError",
+    "VerifyReport",
     "__version__",
     "as_embedder",
     "build_info",
@@ -84,16 +100,20 @@ __version__: str = build_info()["version"]
 # What needs pydantic, or is not needed by every program, is imported when it is first named.
 _LATER = {
     "AsyncTierMemory": "aio",
+    "BackupReport": "models",
     "Briefing": "models",
     "BriefingItem": "models",
+    "CompactReport": "models",
     "Config": "config",
     "ConsolidationReport": "models",
     "Dropped": "models",
     "Embedder": "embedding",
+    "ErasureReceipt": "models",
     "Hit": "models",
     "MemoryItem": "models",
     "Stats": "models",
     "Tenants": "tenants",
+    "VerifyReport": "models",
     "as_embedder": "embedding",
 }
 
