@@ -37,7 +37,17 @@ from .tiers import Source, Tier
 if TYPE_CHECKING:
     from .config import Config
     from .embedding import Embedder, as_embedder
-    from .models import Briefing, BriefingItem, ConsolidationReport, Dropped, Hit, MemoryItem, Stats
+    from .models import (
+        Briefing,
+        BriefingItem,
+        ConsolidationReport,
+        Dropped,
+        Hit,
+        ImportReport,
+        MemoryItem,
+        SnapshotReport,
+        Stats,
+    )
 
 __all__ = [
     "AccessDenied",
@@ -52,6 +62,7 @@ __all__ = [
     "Embedder",
     "Hit",
     "Hits",
+    "ImportReport",
     "InvalidInput",
     "LimitExceeded",
     "MemoryItem",
@@ -59,6 +70,7 @@ __all__ = [
     "ModelMismatch",
     "NewerFormat",
     "ReadOnlyStore",
+    "SnapshotReport",
     "Source",
     "StalePlan",
     "Stats",
@@ -86,7 +98,9 @@ _LATER = {
     "Dropped": "models",
     "Embedder": "embedding",
     "Hit": "models",
+    "ImportReport": "models",
     "MemoryItem": "models",
+    "SnapshotReport": "models",
     "Stats": "models",
     "as_embedder": "embedding",
 }

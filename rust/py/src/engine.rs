@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
-use tiermem_core::base::Tier;
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use tiermem_core::base::{Micros, Tier};
 use tiermem_core::disk::{DiskOptions, Durability, SqlValue};
 use tiermem_core::engine::{Consolidation, Engine, Listing, Model, Moved, Query};
 
@@ -17,6 +17,7 @@ use crate::errors::{exception, invalid};
 use crate::hits::PyHits;
 use crate::ids::{IdMint, from_system};
 use crate::options;
+use crate::transfer::PyExport;
 
 /// How long a call waits for another process before it says that the store is locked.
 const BUSY_TIMEOUT_MS: u64 = 5_000;
@@ -47,6 +48,33 @@ fn given_vectors(
     Ok(Some((values, rows, Model { id: model.to_owned(), dimension })))
 }
 
+/// How the disk is opened, with a new store's id drawn in case it makes one.
+pub(crate) fn disk_options(
+    py: Python<'_>,
+    in_directory: bool,
+    given: &options::Options,
+    read_only: bool,
+    allow_network: bool,
+    now: Micros,
+) -> PyResult<DiskOptions> {
+    let high = from_system().map_err(|error| exception(py, &error))?;
+    let low = from_system().map_err(|error| exception(py, &error))?;
+    Ok(DiskOptions {
+        durability: if in_directory { given.durability } else { Durability::Memory },
+        read_only,
+        busy_timeout_ms: BUSY_TIMEOUT_MS,
+        allow_network,
+        now,
+        store_id: u128::from(high) << 64 | u128::from(low),
+    })
+}
+
+impl PyEngine {
+    pub(crate) fn new(engine: Arc<Engine>, mint: IdMint, process: u32) -> Self {
+        Self { engine, mint, process }
+    }
+}
+
 #[pymethods]
 impl PyEngine {
     /// Opens the store in a directory, or one in RAM.
@@ -62,18 +90,9 @@ impl PyEngine {
     ) -> PyResult<Self> {
         let given = options::read(option_values)?;
         let process = std::process::id();
-        let high = from_system().map_err(|error| exception(py, &error))?;
-        let low = from_system().map_err(|error| exception(py, &error))?;
-        let disk = DiskOptions {
-            durability: if path.is_none() { Durability::Memory } else { given.durability },
-            read_only,
-            busy_timeout_ms: BUSY_TIMEOUT_MS,
-            allow_network,
-            now: time(py, "now", now)?,
-            store_id: u128::from(high) << 64 | u128::from(low),
-        };
+        let disk = disk_options(py, path.is_some(), &given, read_only, allow_network, time(py, "now", now)?)?;
         let engine = enter(py, process, move || Engine::open(path.as_deref(), disk, given.engine))?;
-        Ok(Self { engine: Arc::new(engine), mint: IdMint::new(given.id_seed), process })
+        Ok(Self::new(Arc::new(engine), IdMint::new(given.id_seed), process))
     }
 
     /// Writes what is pending and lets go of the files.
@@ -285,6 +304,28 @@ impl PyEngine {
         consolidation(py, &report)
     }
 
+    /// Begins to export the store as it is now.
+    fn export(&self, py: Python<'_>, with_vectors: bool, now: f64) -> PyResult<PyExport> {
+        let now = time(py, "now", now)?;
+        let export = enter(py, self.process, || self.engine.export(with_vectors, now))?;
+        Ok(PyExport::new(export, self.process))
+    }
+
+    /// The vectors of memories by id: for each its f16 numbers as bytes, None where there is none.
+    #[pyo3(signature = (id_list, grant, now))]
+    fn vectors<'py>(
+        &self,
+        py: Python<'py>,
+        id_list: &Bound<'py, PyAny>,
+        grant: Option<&Bound<'py, PyDict>>,
+        now: f64,
+    ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
+        let (wanted, reader, now) = (ids("ids", id_list)?, viewer(grant)?, time(py, "now", now)?);
+        let vectors = enter(py, self.process, || self.engine.vectors(&wanted, &reader, now))?;
+        let bytes = |halves: Vec<u16>| halves.iter().flat_map(|half| half.to_le_bytes()).collect::<Vec<u8>>();
+        Ok(vectors.into_iter().map(|halves| halves.map(|halves| PyBytes::new(py, &bytes(halves)))).collect())
+    }
+
     /// What happened to a memory, oldest first.
     fn history<'py>(&self, py: Python<'py>, id: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let id = convert::id(id)?;
@@ -320,7 +361,7 @@ fn sql_value(py: Python<'_>, value: SqlValue) -> PyResult<Bound<'_, PyAny>> {
         SqlValue::Integer(value) => value.into_pyobject(py)?.into_any(),
         SqlValue::Real(value) => value.into_pyobject(py)?.into_any(),
         SqlValue::Text(value) => value.into_pyobject(py)?.into_any(),
-        SqlValue::Blob(value) => pyo3::types::PyBytes::new(py, &value).into_any(),
+        SqlValue::Blob(value) => PyBytes::new(py, &value).into_any(),
     })
 }
 

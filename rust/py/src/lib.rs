@@ -11,6 +11,7 @@ mod hits;
 mod ids;
 mod kernels;
 mod options;
+mod transfer;
 
 use pyo3::prelude::*;
 
@@ -23,6 +24,8 @@ mod _core {
     use super::hits::PyHits;
     #[pymodule_export]
     use super::kernels::{near_duplicates, reinforce, score, strength, top_k};
+    #[pymodule_export]
+    use super::transfer::{PyExport, PyImport};
     #[pymodule_export]
     use super::{build_info, default_options};
 }

@@ -25,6 +25,7 @@ mod record;
 mod schema;
 mod transaction;
 mod verify;
+mod view;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -43,6 +44,7 @@ pub use read::{Edge, Event, Loaded, Parts, StoredRow};
 pub use schema::SCHEMA_VERSION;
 pub use transaction::Transaction;
 pub use verify::VerifyReport;
+pub use view::View;
 pub use write::{Arrival, Written};
 
 /// The file inside a store's directory.
