@@ -18,6 +18,7 @@ CARGO_FLAGS ?= --locked
 MATURIN_FLAGS ?=
 PYTEST_FLAGS ?=
 DEMO_FLAGS ?=
+BENCH_FLAGS ?=
 
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
@@ -34,7 +35,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 	@echo
-	@echo "  Variables: PYTHON=$(PYTHON) VENV=$(VENV) PROFILE=$(PROFILE) PYTEST_FLAGS= DEMO_FLAGS="
+	@echo "  Variables: PYTHON=$(PYTHON) VENV=$(VENV) PROFILE=$(PROFILE) PYTEST_FLAGS= DEMO_FLAGS= BENCH_FLAGS="
 
 .PHONY: demo
 demo: $(STAMPS)/extra-cli ## Set everything up and replay a real conversation through the four tiers
@@ -81,14 +82,15 @@ fmt: $(STAMPS)/extra-dev ## Format both languages and apply the safe fixes
 	$(BIN)/ruff format
 
 .PHONY: bench
-bench: $(STAMPS)/extra-bench ## Measure the short set beside usearch and numpy
+bench: $(STAMPS)/extra-bench ## Measure the short set beside usearch, numpy, faiss, bm25s, tantivy and raw SQLite
 	@$(MAKE) --no-print-directory develop PROFILE=release
-	$(BIN)/python benches/run.py
+	$(BIN)/python benches/run.py $(BENCH_FLAGS)
 
 .PHONY: bench-full
-bench-full: $(STAMPS)/extra-bench ## Measure everything, the kernels under criterion too
+bench-full: $(STAMPS)/extra-bench ## Measure with a million memories, other memory libraries, and the kernels under criterion
 	@$(MAKE) --no-print-directory develop PROFILE=release
-	$(BIN)/python benches/run.py --full
+	$(BIN)/python benches/run.py --full $(BENCH_FLAGS)
+	$(BIN)/python benches/run_peers.py
 	$(CARGO) bench -p tiermem-bench $(CARGO_FLAGS)
 
 .PHONY: wheel

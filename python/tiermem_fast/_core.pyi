@@ -113,6 +113,9 @@ class Engine:
     def texts(self, hits: NativeHits) -> _Texts:
         """The texts of an answer, in its order."""
 
+    def model(self) -> tuple[str, int] | None:
+        """The model of the store's vectors and their dimension, or None."""
+
     def stats(self, now: float) -> dict[str, Any]:
         """The figures of the store."""
 

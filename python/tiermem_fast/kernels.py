@@ -184,7 +184,8 @@ def top_k(scores: Floats, k: int) -> npt.NDArray[np.int64]:
     array = _numbers("scores", scores, -math.inf, math.inf)
     if array.ndim != 1:
         raise InvalidInput.of("scores", f"has {array.ndim} dimensions, not 1")
-    return _core.top_k(np.ascontiguousarray(array), min(int(k), array.size))
+    # Adding 0 makes minus zero zero: the two are equal, but not in the total order of floats.
+    return _core.top_k(np.ascontiguousarray(array) + 0.0, min(int(k), array.size))
 
 
 def near_duplicates(

@@ -9,18 +9,44 @@ from __future__ import annotations
 import builtins
 import json
 import os
+<<<<<<< HEAD
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+=======
+from collections.abc import Iterable, Mapping, Sequence
+>>>>>>> main
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import numpy as np
 
 from . import _core
+<<<<<<< HEAD
 from .errors import InvalidInput, MemoryNotFound, ModelMismatch, shown
+=======
+from .arguments import (
+    FIELDS,
+    PATCHABLE,
+    Grant,
+    as_config,
+    at_place,
+    check_matrix,
+    check_texts,
+    columns_of,
+    filters_of,
+    ids_of,
+    number_or_none,
+    one_vector,
+    plain,
+    refuse_unknown,
+    rights_of,
+    whole_number,
+)
+from .errors import InvalidInput, ModelMismatch, TiermemError
+>>>>>>> main
 from .policy.relevance import LEAST_RELEVANCE, calibrate, relevance_of
 from .results import AddedId, Hits
 from .tiers import Tier
-from .times import TimeLike, optional_seconds, to_seconds
+from .times import TimeLike, to_seconds
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -29,6 +55,7 @@ if TYPE_CHECKING:
 
     from .config import Config
     from .embedding import Embedder
+<<<<<<< HEAD
     from .models import (
         Briefing,
         BriefingItem,
@@ -40,11 +67,14 @@ if TYPE_CHECKING:
         SnapshotReport,
         Stats,
     )
+=======
+    from .models import Briefing, ConsolidationReport, MaintenanceReport, MemoryItem, Stats
+>>>>>>> main
     from .policy.briefing import Candidate
     from .policy.tokens import TokenCounter
     from .snapshot import Progress
 
-__all__ = ["Grant", "TierMemory"]
+__all__ = ["TierMemory"]
 
 CHUNK: Final = 4_096
 """Memories that one ``add_many`` writes in one commit; longer input is cut, and what is in when a chunk fails stays."""
@@ -52,19 +82,7 @@ CHUNK: Final = 4_096
 _EXTERNAL = "external"
 """The model of vectors that came without an embedder."""
 
-_TIMES = frozenset({"created_at", "last_used_at", "expires_at", "since", "until"})
-_OBJECTS = frozenset({"metadata", "private"})
-_FIELDS = frozenset(
-    {
-        "tier", "importance", "session", "about", "source", "trust", "tags", "labels", "private", "metadata",
-        "created_at", "expires_at", "half_life", "pinned", "derived_from", "idempotency_key",
-    }
-)  # fmt: skip
-_PATCHABLE = _FIELDS - {"created_at", "derived_from", "idempotency_key"}
 _SEARCHED_TIERS = ("semantic", "episodic", "procedural")
-
-Grant = Mapping[str, Any]
-"""What a reader may see beyond the public: ``{"labels": [...], "fields": [...]}``."""
 
 
 class TierMemory:
@@ -140,7 +158,7 @@ class TierMemory:
         StoreLocked, CorruptStore, NewerFormat
             If the store cannot be had.
         """
-        from_config = _config(config)
+        from_config = as_config(config)
         options = {} if from_config is None else from_config.flat()
         if durability is not None:
             options["durability"] = durability
@@ -151,15 +169,35 @@ class TierMemory:
         )
         mem = cls(engine, path=directory, embedder=chosen, config=from_config, read_only=read_only)
         if chosen is not None:
-            mem._refuse_other_model(chosen, now)
+            mem._refuse_other_model(chosen)
         return mem
 
+<<<<<<< HEAD
     def _refuse_other_model(self, embedder: Embedder, now: TimeLike) -> None:
         figures = self._engine.stats(to_seconds(now, "now"))
         stored = figures["model_id"]
         if stored is not None and stored != embedder.model_id:
             self.close()
             raise _other_model(stored, figures["dimension"], embedder)
+=======
+    def _refuse_other_model(self, embedder: Embedder) -> None:
+        known = self._engine.model()
+        if known is None or known[0] == embedder.model_id:
+            return
+        self.close()
+        stored, dimension = known
+        message = (
+            f"the store holds vectors of {stored!r} with {dimension} dimensions, the embedder is {embedder.model_id!r}; "
+            "open it with the first, or without an embedder to search by keywords"
+        )
+        raise ModelMismatch(
+            message,
+            argument="embedder",
+            stored_model=stored,
+            stored_dimension=dimension,
+            given_model=embedder.model_id,
+        )
+>>>>>>> main
 
     def close(self) -> None:
         """Write what is pending and let go of the files. Closing twice is fine."""
@@ -286,8 +324,8 @@ class TierMemory:
             "idempotency_key": idempotency_key,
         }
         moment = to_seconds(now, "now")
-        vectors = None if vector is None else _one_vector("vector", vector)[np.newaxis]
-        return self._add_chunk([text], _plain(fields), {}, vectors, moment)[0]
+        vectors = None if vector is None else one_vector("vector", vector)[np.newaxis]
+        return self._add_chunk([text], plain(fields), {}, vectors, moment)[0]
 
     def add_many(
         self,
@@ -329,24 +367,25 @@ class TierMemory:
         (['Anna', 'Anna'], 2)
         """
         moment = to_seconds(now, "now")
-        _refuse_unknown(defaults, _FIELDS)
-        shared = _plain(defaults)
-        texts, columns = _columns(items, shared)
-        if vectors is not None:
-            _check_matrix(vectors, len(texts))
         added: list[AddedId] = []
-        for start in range(0, len(texts), CHUNK):
-            stop = min(start + CHUNK, len(texts))
-            part = {name: values[start:stop] for name, values in columns.items()}
-            try:
-                added += self._add_chunk(
-                    texts[start:stop], shared, part, None if vectors is None else vectors[start:stop], moment
-                )
-            except Exception as error:
-                error.added = list(added)  # type: ignore[attr-defined]  # says exactly which items are in
-                if start:
-                    error.add_note(f"the {start} items before items[{start}] are stored")
-                raise
+        start = 0
+        try:
+            refuse_unknown(defaults, FIELDS)
+            shared = plain(defaults)
+            texts, columns = columns_of(items, shared)
+            if vectors is not None:
+                check_matrix(vectors, len(texts))
+            for start in range(0, len(texts), CHUNK):
+                stop = min(start + CHUNK, len(texts))
+                part = {name: values[start:stop] for name, values in columns.items()}
+                some = None if vectors is None else vectors[start:stop]
+                added += self._add_chunk(texts[start:stop], shared, part, some, moment)
+        except TiermemError as fault:
+            error = at_place(fault, start) if isinstance(fault, InvalidInput) else fault
+            error.added = added  # type: ignore[attr-defined]  # says exactly which items are in
+            if start:
+                error.add_note(f"the {start} items before items[{start}] are stored")
+            raise error from None
         return added
 
     def _add_chunk(
@@ -362,7 +401,7 @@ class TierMemory:
         if vectors is not None:
             model = self._embedder.model_id if self._embedder is not None else vector_model or _EXTERNAL
         elif self._embedder is not None and texts:
-            _check_texts(texts)
+            check_texts(texts)
             vectors, model = self._embedder.embed(texts, kind="document"), self._embedder.model_id
         ids, outcomes = self._engine.add(texts, shared, columns, vectors, model, moment)
         return [
@@ -402,8 +441,8 @@ class TierMemory:
             raise InvalidInput.of(
                 "text", "a text is not changed in place; supersede(id, text) keeps the old one readable"
             )
-        _refuse_unknown(fields, _PATCHABLE)
-        self._engine.update(id, _plain(fields), to_seconds(now, "now"))
+        refuse_unknown(fields, PATCHABLE)
+        self._engine.update(id, plain(fields), to_seconds(now, "now"))
 
     def supersede(
         self, id: str, text: str, *, vector: npt.NDArray[np.float32] | None = None, now: TimeLike = None, **fields: Any
@@ -441,15 +480,15 @@ class TierMemory:
         >>> mem.get(old).superseded_by == new, mem.search("where does Anna live").texts, mem.get(new).about
         (True, ['Lives in Oslo'], 'Anna')
         """
-        _refuse_unknown(fields, _PATCHABLE)
+        refuse_unknown(fields, PATCHABLE)
         model = None
         if vector is not None:
-            vector = _one_vector("vector", vector)
+            vector = one_vector("vector", vector)
             model = self._embedder.model_id if self._embedder is not None else _EXTERNAL
         elif self._embedder is not None:
-            _check_texts([text])
+            check_texts([text])
             vector, model = self._embedder.embed([text], kind="document")[0], self._embedder.model_id
-        new_id = self._engine.supersede(id, text, _plain(fields), vector, model, to_seconds(now, "now"))
+        new_id = self._engine.supersede(id, text, plain(fields), vector, model, to_seconds(now, "now"))
         return AddedId(new_id, created=True, reinforced=False)
 
     def forget(self, ids: str | Iterable[str], *, now: TimeLike = None) -> None:
@@ -465,17 +504,17 @@ class TierMemory:
         >>> mem = TierMemory.open()
         >>> id = mem.add("Prefers tea")
         >>> mem.forget([id])
-        ... mem.count()
+        >>> mem.count()
         0
         >>> mem.restore([id])
-        ... mem.count()
+        >>> mem.count()
         1
         """
-        self._engine.forget(_ids(ids), to_seconds(now, "now"))
+        self._engine.forget(ids_of(ids), to_seconds(now, "now"))
 
     def restore(self, ids: str | Iterable[str], *, now: TimeLike = None) -> None:
         """Bring forgotten memories back; all of them or, on an error, none."""
-        self._engine.restore(_ids(ids), to_seconds(now, "now"))
+        self._engine.restore(ids_of(ids), to_seconds(now, "now"))
 
     def used(self, items: Any, *, now: TimeLike = None) -> None:
         """Note that memories were used: cited, accepted, acted upon. Being returned is not use.
@@ -500,7 +539,7 @@ class TierMemory:
         >>> mem.get(id).use_count
         1
         """
-        self._engine.used(_ids(items), to_seconds(now, "now"))
+        self._engine.used(ids_of(items), to_seconds(now, "now"))
 
     # ------------------------------------------------------------------ reading
 
@@ -516,7 +555,7 @@ class TierMemory:
         """
         from .models import MemoryItem
 
-        rows = self._engine.get([id], _grant(grant), to_seconds(now, "now"))
+        rows = self._engine.get([id], rights_of(grant), to_seconds(now, "now"))
         return MemoryItem.from_row(rows[0])
 
     def search(
@@ -589,14 +628,15 @@ class TierMemory:
         moment = to_seconds(now, "now")
         model = None
         if vector is not None:
-            vector = _one_vector("vector", vector)
+            vector = one_vector("vector", vector)
             model = self._embedder.model_id if self._embedder is not None else _EXTERNAL
         elif self._embedder is not None and isinstance(query, str) and query.strip():
-            _check_texts([query], "query")
+            check_texts([query], "query")
             vector, model = self._embedder.embed([query], kind="query")[0], self._embedder.model_id
-        filters = _filters(tiers=tiers, session=session, about=about, where=where, must=must, min_trust=min_trust)
-        rights = _grant(grant)
-        native = self._engine.search(query, vector, model, _count("k", k, 1), filters, min_score, rights, moment)
+        least = number_or_none("min_score", min_score)
+        filters = filters_of(tiers=tiers, session=session, about=about, where=where, must=must, min_trust=min_trust)
+        rights = rights_of(grant)
+        native = self._engine.search(query, vector, model, whole_number("k", k, 1), filters, least, rights, moment)
         engine = self._engine
         return Hits(native, engine.texts, lambda ids: engine.get(ids, rights, moment))
 
@@ -636,9 +676,9 @@ class TierMemory:
         """
         from .models import MemoryItem
 
-        filters = _filters(tiers=tiers, session=session, about=about, where=where, must=must)
+        filters = filters_of(tiers=tiers, session=session, about=about, where=where, must=must)
         rows = self._engine.list(
-            filters, _count("limit", limit, 0), after, newest_first, _grant(grant), to_seconds(now, "now")
+            filters, whole_number("limit", limit, 0), after, newest_first, rights_of(grant), to_seconds(now, "now")
         )
         return [MemoryItem.from_row(row) for row in rows]
 
@@ -654,8 +694,8 @@ class TierMemory:
         now: TimeLike = None,
     ) -> int:
         """How many memories live. Conditions in ``where`` and ``must`` see only what the reader may see."""
-        filters = _filters(tiers=tiers, session=session, about=about, where=where, must=must)
-        return self._engine.count(filters, _grant(grant), to_seconds(now, "now"))
+        filters = filters_of(tiers=tiers, session=session, about=about, where=where, must=must)
+        return self._engine.count(filters, rights_of(grant), to_seconds(now, "now"))
 
     def history(self, id: str) -> builtins.list[dict[str, Any]]:
         """What happened to a memory, oldest first: dicts of ``at`` (datetime), ``kind``, ``actor`` and ``detail``."""
@@ -671,7 +711,7 @@ class TierMemory:
 
         Never open the file with another SQLite library in the same process: closing that one drops this one's locks.
         """
-        names, rows = self._engine.sql(statement, _count("limit", limit, 0))
+        names, rows = self._engine.sql(statement, whole_number("limit", limit, 0))
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     # ------------------------------------------------------------------ briefing
@@ -716,17 +756,19 @@ class TierMemory:
 
         Examples
         --------
-        >>> mem = TierMemory.open()
+        >>> mem = TierMemory.open(config={"id_seed": 1})
         >>> _ = mem.add("Replies to Director Li stay formal", about="Director Li", now=0.0)
         >>> print(mem.brief("Write a formal reply to Director Li", about="Director Li", now=0.0).text)
         ## Known facts
-        - About Director Li: Replies to Director Li stay formal [m:...] (user, 1 Jan 1970)
+        - Replies to Director Li stay formal [m:89025cc1] (user, 1 Jan 1970, about Director Li)
         >>> mem.brief("How tall is Mont Blanc?", now=0.0).text
         ''
         """
         from .policy.briefing import BriefingRules, draft_briefing
         from .policy.tokens import estimate_tokens
 
+        if not isinstance(query, str):
+            raise InvalidInput.of("query", f"must be a str, not {type(query).__name__}")
         moment = to_seconds(now, "now")
         settings = {} if self._config is None else self._config.briefing.model_dump()
         allowed = settings.pop("budget", 1_200) if budget is None else budget
@@ -761,13 +803,13 @@ class TierMemory:
         moment: float,
     ) -> tuple[builtins.list[Candidate], dict[str, dict[str, Any]]]:
         """What may go into a briefing, of all tiers, with the rows behind it."""
-        rights = _grant(grant)
+        rights = rights_of(grant)
         rows: dict[str, dict[str, Any]] = {}
         found: dict[str, Candidate] = {}
 
         def listed(tier: str, in_session: str | None, limit: int, why: str) -> None:
             conditions = {"session": in_session} if in_session is not None else {"where": {"session": None}}
-            filters = _filters(tiers=tier, about=about, **conditions)
+            filters = filters_of(tiers=tier, about=about, **conditions)
             for row in self._engine.list(filters, limit, None, True, rights, moment):
                 rows[row["id"]] = row
                 found[row["id"]] = _candidate(row, why=why)
@@ -775,7 +817,7 @@ class TierMemory:
         listed("working", session, 10_000, "in working memory")
         if session is not None:
             listed("episodic", session, rules.episodic_window, "said lately in this session")
-        for row in self._engine.list(_filters(tiers="procedural", about=about), 10_000, None, True, rights, moment):
+        for row in self._engine.list(filters_of(tiers="procedural", about=about), 10_000, None, True, rights, moment):
             wanted = json.loads(row["metadata"] or "{}").get("task")
             if task is not None and (wanted == task or (isinstance(wanted, list) and task in wanted)):
                 rows[row["id"]] = row
@@ -1169,24 +1211,13 @@ _PAGE = 1_000
 _EXPIRED = "its end has come"
 
 
-def _config(config: Config | Mapping[str, Any] | None) -> Config | None:
-    if config is None:
-        return None
-    from .config import Config
-
-    if isinstance(config, Config):
-        return config
-    if isinstance(config, Mapping):
-        return Config(**config)
-    raise InvalidInput.of("config", f"{shown(config)} is neither a Config nor a dict of its sections")
-
-
 def _embedder(embedder: Any) -> Embedder:
     from .embedding import as_embedder
 
     return as_embedder(embedder)
 
 
+<<<<<<< HEAD
 def _other_model(stored: str, dimension: int, embedder: Embedder) -> ModelMismatch:
     message = (
         f"the store holds vectors of {stored!r} with {dimension} dimensions, the embedder is "
@@ -1393,6 +1424,8 @@ def _grant(grant: Grant | None) -> dict[str, Any] | None:
     return dict(grant)
 
 
+=======
+>>>>>>> main
 def _candidate(row: Mapping[str, Any], **found: Any) -> Candidate:
     from .policy.briefing import Candidate
     from .tiers import Source

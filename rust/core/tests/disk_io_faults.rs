@@ -14,6 +14,11 @@ use disk_memories::{Memory, Model, NOW, everything, open, operate, options};
 use tiermem_core::base::{Error, Row};
 use tiermem_core::disk::{Disk, Durability};
 
+/// A directory in RAM where there is such a place: the real disk's syncs of directories are not what is tested.
+fn place_in_ram() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 /// Commits that cover every kind of operation.
 const COMMITS: u64 = 14;
 
@@ -24,8 +29,8 @@ struct Outcome {
 }
 
 /// Opens, writes, empties the log and closes, while the disk fails; checks what the handle says about it.
-fn run(directory: &Path) -> Outcome {
-    let disk = match Disk::open(Some(directory), options(Durability::Full)) {
+fn run(directory: &Path, durability: Durability) -> Outcome {
+    let disk = match Disk::open(Some(directory), options(durability)) {
         Ok(disk) => disk,
         Err(Error::Io { .. } | Error::Durability { .. } | Error::Locked { .. }) => {
             return Outcome { acknowledged: 0, opened: false };
@@ -82,6 +87,61 @@ fn judge(directory: &Path, outcome: &Outcome, what: &str) {
     disk.write(NOW, |transaction| Memory::plain(1 << 40).insert(transaction)).unwrap();
 }
 
+/// How many seeds for each operation the power is cut at: 2, or what `DISK_TEST_CUTS` says.
+fn cuts() -> u64 {
+    std::env::var("DISK_TEST_CUTS").ok().map_or(2, |cuts| cuts.parse().unwrap())
+}
+
+/// After the N-th operation nothing reaches the disk any more, and what was not synced is there or not.
+#[test]
+fn a_power_cut_leaves_what_was_acknowledged() {
+    let faults = Faults::install();
+    let (mut lost, mut met_all) = (0, false);
+    for at in 1.. {
+        for seed in 0..cuts() {
+            for durability in [Durability::Full, Durability::Normal] {
+                let directory = place_in_ram();
+                let path = directory.path().canonicalize().unwrap();
+                faults.fail(at, true, rusqlite::ffi::SQLITE_IOERR);
+                let outcome = run(&path, durability);
+                met_all = !faults.heal();
+                faults.cut_power(&path, at as u64 * 1_000 + seed);
+                let what = format!("cut {at}, seed {seed}, {durability:?}");
+                let disk = open(&path);
+                let (loaded, found) = everything(&disk);
+                assert_eq!(loaded.damaged, [], "{what}");
+                let least = if durability == Durability::Full { outcome.acknowledged } else { 0 };
+                let range = least..=outcome.acknowledged + 1;
+                assert!(range.contains(&loaded.commit), "{what}: {} is not in {range:?}", loaded.commit);
+                lost += u64::from(loaded.commit < outcome.acknowledged);
+                let mut model = Model::default();
+                (1..=loaded.commit).for_each(|number| model.apply(number));
+                assert_eq!(found, model.memories.into_iter().collect::<Vec<_>>(), "{what}");
+                assert!(disk.verify().unwrap().is_sound(), "{what}");
+            }
+        }
+        if met_all {
+            break;
+        }
+    }
+    assert!(lost > 0, "the cuts took nothing from anybody, so they were none");
+}
+
+#[test]
+fn full_syncs_each_commit_and_normal_does_not() {
+    let faults = Faults::install();
+    for (durability, syncs) in [(Durability::Full, 10), (Durability::Normal, 0)] {
+        let directory = place_in_ram();
+        let disk = Disk::open(Some(directory.path()), options(durability)).unwrap();
+        disk.write(NOW, |transaction| operate(transaction, 1)).unwrap();
+        let before = faults.log_syncs();
+        for number in 2..=11 {
+            disk.write(NOW, |transaction| operate(transaction, number)).unwrap();
+        }
+        assert_eq!(faults.log_syncs() - before, syncs, "{durability:?}");
+    }
+}
+
 #[test]
 fn no_fault_of_the_disk_loses_what_was_acknowledged() {
     let faults = Faults::install();
@@ -89,9 +149,9 @@ fn no_fault_of_the_disk_loses_what_was_acknowledged() {
         for forever in [false, true] {
             let mut failed = 0;
             for at in 1.. {
-                let directory = tempfile::tempdir().unwrap();
+                let directory = place_in_ram();
                 faults.fail(at, forever, code);
-                let outcome = run(directory.path());
+                let outcome = run(directory.path(), Durability::Full);
                 let met = faults.heal();
                 judge(directory.path(), &outcome, &format!("fault {at}, code {code}, for ever: {forever}"));
                 if !met {
@@ -106,8 +166,8 @@ fn no_fault_of_the_disk_loses_what_was_acknowledged() {
     }
     // The same while an existing store is opened again with a log to recover.
     for at in 1.. {
-        let directory = tempfile::tempdir().unwrap();
-        let source = tempfile::tempdir().unwrap();
+        let directory = place_in_ram();
+        let source = place_in_ram();
         let disk = Disk::open(Some(source.path()), options(Durability::Full)).unwrap();
         (1..=5).for_each(|number| {
             disk.write(NOW, |transaction| operate(transaction, number)).unwrap();
@@ -133,7 +193,7 @@ fn no_fault_of_the_disk_loses_what_was_acknowledged() {
         }
     }
     // The log is copied into the file when it is long; a fault there is heard too.
-    let directory = tempfile::tempdir().unwrap();
+    let directory = place_in_ram();
     let disk = Disk::open(Some(directory.path()), options(Durability::Full)).unwrap();
     let mut rows = 0;
     faults.fail_database_writes();

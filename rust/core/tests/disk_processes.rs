@@ -85,6 +85,15 @@ fn a_store_that_is_held_is_locked_and_then_free_again() {
             let refused = waiter.write(NOW, |transaction| Memory::plain(1).insert(transaction));
             assert!(matches!(refused, Err(Error::Locked { waited_ms: 40, .. })), "{refused:?}");
             assert_eq!(everything(&waiter).1, [], "reading goes on");
+            std::thread::scope(|scope| {
+                for number in 1..9 {
+                    let waiter = &waiter;
+                    scope.spawn(move || {
+                        let refused = waiter.write(NOW, |transaction| Memory::plain(number).insert(transaction));
+                        assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
+                    });
+                }
+            });
             Ok(())
         })
         .unwrap();

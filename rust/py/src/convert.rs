@@ -57,6 +57,16 @@ pub(crate) fn number(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> 
         .map_err(|_| invalid(value.py(), argument, format!("must be a number, not {}", type_name(value))))
 }
 
+/// A number from 0 to 1, judged before it is rounded to float32.
+fn share(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<f32> {
+    let number = number(argument, value)?;
+    if (0.0..=1.0).contains(&number) {
+        Ok(number as f32)
+    } else {
+        Err(invalid(value.py(), argument, format!("{number} is not between 0 and 1")))
+    }
+}
+
 fn boolean(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
     value
         .extract::<bool>()
@@ -128,11 +138,11 @@ pub(crate) fn vectors(argument: &str, value: &Bound<'_, PyAny>, rank: usize) -> 
 fn set_field(item: &mut NewMemory, field: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     match field {
         "tier" => item.tier = tier(value)?,
-        "importance" => item.importance = number("importance", value)? as f32,
+        "importance" => item.importance = share("importance", value)?,
         "session" => item.session = name("session", value)?,
         "about" => item.about = name("about", value)?,
         "source" => item.source = source(value)?,
-        "trust" => item.trust = number("trust", value)? as f32,
+        "trust" => item.trust = share("trust", value)?,
         "tags" => item.tags = names("tags", value)?,
         "labels" => item.labels = names("labels", value)?,
         "metadata" => item.metadata = optional_text("metadata", value)?,
@@ -209,12 +219,12 @@ pub(crate) fn patch(fields: &Bound<'_, PyDict>) -> PyResult<Patch> {
     for (field, value) in fields {
         let field = text("field", &field)?.into_owned();
         match field.as_str() {
-            "importance" => patch.importance = Some(number(&field, &value)? as f32),
+            "importance" => patch.importance = Some(share(&field, &value)?),
             "tier" => patch.tier = Some(tier(&value)?),
             "session" => patch.session = Some(name(&field, &value)?),
             "about" => patch.about = Some(name(&field, &value)?),
             "source" => patch.source = Some(source(&value)?),
-            "trust" => patch.trust = Some(number(&field, &value)? as f32),
+            "trust" => patch.trust = Some(share(&field, &value)?),
             "tags" => patch.tags = Some(names(&field, &value)?),
             "labels" => patch.labels = Some(names(&field, &value)?),
             "metadata" => patch.metadata = Some(optional_text(&field, &value)?),
@@ -264,7 +274,7 @@ pub(crate) fn filter(value: &Bound<'_, PyDict>) -> PyResult<(Filter, Vec<String>
         filter.about = name("about", &about)?;
     }
     if let Some(least) = value.get_item("min_trust")?.filter(|least| !least.is_none()) {
-        filter.min_trust = Some(number("min_trust", &least)? as f32);
+        filter.min_trust = Some(share("min_trust", &least)?);
     }
     if let Some(words) = value.get_item("must")?.filter(|words| !words.is_none()) {
         must = names("must", &words)?.into_iter().map(String::from).collect();

@@ -257,6 +257,12 @@ impl PyEngine {
         enter(py, self.process, || self.engine.texts(&hits.hits.rows))
     }
 
+    /// The model of the store's vectors and their dimension, or None.
+    fn model(&self, py: Python<'_>) -> PyResult<Option<(String, usize)>> {
+        let model = enter(py, self.process, || self.engine.model())?;
+        Ok(model.map(|model| (model.id, model.dimension)))
+    }
+
     /// The figures of the store.
     fn stats<'py>(&self, py: Python<'py>, now: f64) -> PyResult<Bound<'py, PyDict>> {
         let now = time(py, "now", now)?;

@@ -17,6 +17,7 @@
 
 mod backup;
 mod failure;
+mod load;
 mod network;
 mod open;
 mod query;
@@ -30,7 +31,7 @@ mod write;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
@@ -38,9 +39,10 @@ use rusqlite::Connection;
 use crate::base::{Error, MemoryId, Micros, Result, Row};
 
 pub use backup::BackupReport;
+pub use load::{Loaded, Parts, StoredRow};
 pub use open::sqlite_version;
 pub use query::{Answer, SqlValue};
-pub use read::{Edge, Event, Loaded, Parts, StoredRow};
+pub use read::{Edge, Event};
 pub use schema::SCHEMA_VERSION;
 pub use transaction::Transaction;
 pub use verify::VerifyReport;
@@ -96,6 +98,8 @@ pub struct Disk {
     options: DiskOptions,
     /// Threads on their way to `writer`. The last of them commits for all (see `write`).
     arriving: AtomicUsize,
+    /// Attempts to begin a transaction, counted.
+    begun: AtomicU64,
     writer: Mutex<write::Writer>,
     settled: Condvar,
     readers: Mutex<Vec<Connection>>,
@@ -185,6 +189,18 @@ impl Disk {
         written.map_err(|error| failure::durability("write the log into the file", &error))
     }
 
+    /// As [`Disk::with_reader`], in one view of the store that no writer changes.
+    fn with_view<T>(
+        &self,
+        operation: &str,
+        work: impl FnOnce(&Connection) -> Result<T, failure::Failure>,
+    ) -> Result<T> {
+        self.with_reader(operation, |connection| {
+            let view = View::new(connection)?;
+            work(view.0)
+        })
+    }
+
     fn shown_path(&self) -> String {
         self.path().map_or_else(|| ":memory:".to_owned(), |path| path.display().to_string())
     }
@@ -226,11 +242,29 @@ impl Disk {
         // A connection that met damage or an I/O error is not trusted again.
         if !matches!(result, Err(Error::Io { .. } | Error::Corrupt { .. })) {
             let mut readers = self.readers.lock();
-            if readers.len() < IDLE_READERS && !self.is_closed() {
+            if readers.len() < IDLE_READERS && !self.is_closed() && connection.is_autocommit() {
                 readers.push(connection);
             }
         }
         result
+    }
+}
+
+/// A transaction that reads. Its statements are prepared once for each connection, which is half of what a small
+/// reading costs.
+struct View<'connection>(&'connection Connection);
+
+impl<'connection> View<'connection> {
+    fn new(connection: &'connection Connection) -> rusqlite::Result<Self> {
+        connection.prepare_cached("BEGIN")?.execute([])?;
+        Ok(Self(connection))
+    }
+}
+
+impl Drop for View<'_> {
+    /// What only read loses nothing by it, also when the work ended in an error or a panic.
+    fn drop(&mut self) {
+        let _ = self.0.prepare_cached("ROLLBACK").and_then(|mut statement| statement.execute([]));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -55,6 +55,7 @@ impl Disk {
         let disk = Self {
             place,
             arriving: AtomicUsize::new(0),
+            begun: AtomicU64::new(0),
             writer: Mutex::new(writer),
             settled: Condvar::new(),
             readers: Mutex::new(Vec::new()),

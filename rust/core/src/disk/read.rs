@@ -1,8 +1,9 @@
-//! Reading: the whole store at open, what changed since, and the contents of the few rows that somebody asks for.
+//! Reading: whether others have committed, and what hangs on the few rows that somebody asks for.
 
 use rusqlite::{Connection, OptionalExtension};
 
 use super::failure::Failure;
+<<<<<<< HEAD
 use super::record::{self, Counter, Encoder, HEAD_COLUMNS, HEAD_WIDTH, Reading};
 use super::{Damaged, Disk, open};
 use crate::base::{Content, EdgeKind, Error, Head, MemoryId, Micros, Result, Row};
@@ -60,6 +61,11 @@ pub struct Loaded {
     /// Rows were erased since the commit asked for: forget everything and load anew. Nothing was handed out.
     pub reload: bool,
 }
+=======
+use super::record::{self, Counter, Encoder, Reading};
+use super::{Disk, open};
+use crate::base::{Content, EdgeKind, Error, MemoryId, Micros, Result, Row};
+>>>>>>> main
 
 /// An entry of a memory's history.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,52 +104,6 @@ pub(super) struct Watcher {
 }
 
 impl Disk {
-    /// Hands out every sound memory, in any state, by ascending row. An error of `each` ends it and is handed on.
-    pub fn load(&self, each: &mut dyn FnMut(StoredRow<'_>) -> Result<()>) -> Result<Loaded> {
-        self.load_parts(Parts::ALL, each)
-    }
-
-    /// As [`Disk::load`], with only these parts.
-    pub fn load_parts(&self, parts: Parts, each: &mut dyn FnMut(StoredRow<'_>) -> Result<()>) -> Result<Loaded> {
-        self.with_reader("load the store", |connection| {
-            let view = connection.transaction()?;
-            let mut scan = Scan::new(&view, parts)?;
-            let mut statement = view.prepare_cached(&select(parts, "ORDER BY memory.row"))?;
-            let mut rows = statement.query([])?;
-            while let Some(row) = rows.next()? {
-                scan.take(row, each)?;
-            }
-            let found = scan.loaded.rows + scan.loaded.damaged.len();
-            scan.count_missing(&view, found)?;
-            Ok(scan.loaded)
-        })
-    }
-
-    /// Hands out what was written or changed after a commit, by ascending row, in its state of now.
-    pub fn load_since(&self, commit: u64, each: &mut dyn FnMut(StoredRow<'_>) -> Result<()>) -> Result<Loaded> {
-        self.with_reader("load what changed", |connection| {
-            let view = connection.transaction()?;
-            let mut scan = Scan::new(&view, Parts::ALL)?;
-            if scan.erased_at > commit || scan.loaded.commit < commit {
-                scan.loaded.reload = true;
-                return Ok(scan.loaded);
-            }
-            let mut changed = view.prepare_cached("SELECT row FROM memory WHERE commit_number > ?1")?;
-            let changed = changed.query_map([commit as i64], |row| row.get(0))?;
-            let mut changed: Vec<u32> = changed.collect::<rusqlite::Result<_>>()?;
-            changed.sort_unstable();
-            let mut statement = view.prepare_cached(&select(Parts::ALL, "WHERE memory.row = ?1"))?;
-            for row in changed {
-                let mut rows = statement.query([row])?;
-                match rows.next()? {
-                    Some(row) => scan.take(row, each)?,
-                    None => scan.damaged(Row(row), None, "an index names it, but it is not there".to_owned()),
-                }
-            }
-            Ok(scan.loaded)
-        })
-    }
-
     /// Whether anybody has committed since. Cheap enough for every call.
     pub fn changed(&self, known_commit: u64) -> Result<bool> {
         Ok(self.last_commit()? != known_commit)
@@ -181,8 +141,7 @@ impl Disk {
 
     /// The contents of these rows, in their order, verified.
     pub fn contents(&self, rows: &[Row]) -> Result<Vec<Content>> {
-        self.with_reader("read texts", |connection| {
-            let view = connection.transaction()?;
+        self.with_view("read texts", |view| {
             let mut statement = view.prepare_cached(
                 "SELECT memory.id, content_checksum, text, metadata, private FROM memory \
                  LEFT JOIN content ON content.row = memory.row WHERE memory.row = ?1",
@@ -203,9 +162,8 @@ impl Disk {
     /// The vectors of these rows, in their order, as the bits of f16 numbers, verified; `None` where a memory has none
     /// of the current model.
     pub fn vectors(&self, rows: &[Row]) -> Result<Vec<Option<Vec<u16>>>> {
-        self.with_reader("read vectors", |connection| {
-            let view = connection.transaction()?;
-            let current = counter(&view)?.model;
+        self.with_view("read vectors", |view| {
+            let current = counter(view)?.model;
             let mut statement = view.prepare_cached(
                 "SELECT memory.id, model, halves, vector_checksum FROM memory \
                  LEFT JOIN vector ON vector.row = memory.row WHERE memory.row = ?1",
@@ -227,8 +185,7 @@ impl Disk {
 
     /// The history of a memory, oldest first, verified.
     pub fn events(&self, id: MemoryId) -> Result<Vec<Event>> {
-        self.with_reader("read the history", |connection| {
-            let view = connection.transaction()?;
+        self.with_view("read the history", |view| {
             let row: Option<u32> = view
                 .prepare_cached("SELECT row FROM memory WHERE id = ?1")?
                 .query_row([id.to_bytes()], |row| row.get(0))
@@ -250,8 +207,7 @@ impl Disk {
 
     /// The edges that start or end at one of these rows, each once, by newer and older row.
     pub fn edges(&self, rows: &[Row]) -> Result<Vec<Edge>> {
-        self.with_reader("read edges", |connection| {
-            let view = connection.transaction()?;
+        self.with_view("read edges", |view| {
             let mut encoder = Encoder::default();
             let mut edges = Vec::new();
             for end in ["newer", "older"] {
@@ -337,6 +293,7 @@ pub(super) fn counter(connection: &Connection) -> Result<Counter, Failure> {
     Ok(found.map_err(|message| Error::Corrupt { what: super::FILE_NAME.to_owned(), message })?)
 }
 
+<<<<<<< HEAD
 /// The columns of a head, then text, metadata, private, `content_checksum`, model, halves, `vector_checksum`.
 pub(super) fn select(parts: Parts, rest: &str) -> String {
     let (content, join_content) = if parts.content {
@@ -462,6 +419,8 @@ impl Scan {
     }
 }
 
+=======
+>>>>>>> main
 /// Reads what hangs on a memory whose id is in column 0.
 fn verified<T>(row: Row, found: &rusqlite::Row<'_>, read: impl FnOnce(MemoryId) -> Reading<T>) -> Result<T> {
     let corrupt = |what: String, message: String| Error::Corrupt { what, message };

@@ -56,6 +56,11 @@ impl<'disk> Transaction<'disk> {
         self.counter.commit
     }
 
+    /// Whether nothing was written so far; then there will be no commit of this number.
+    pub fn is_empty(&self) -> bool {
+        self.touched == 0
+    }
+
     /// The row that the next [`Transaction::insert`] gives.
     pub fn next_row(&self) -> Row {
         Row(self.counter.next_row)

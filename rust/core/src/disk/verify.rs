@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::Connection;
 
 use super::failure::Failure;
-use super::read::{self, Parts, Scan};
+use super::load::{self, Parts, Scan, StoredRow};
+use super::read;
 use super::record::{self, Encoder, Reading};
 use super::{Damaged, Disk};
 use crate::base::{MemoryId, Result, Row, RowSet};
@@ -48,10 +49,7 @@ impl Disk {
     /// Reads every byte of the store and reports what is not as it was written. Writers go on meanwhile; the report
     /// shows the store as it was at the start. Derived files are not the disk's and not looked at.
     pub fn verify(&self) -> Result<VerifyReport> {
-        self.with_reader("verify the store", |connection| {
-            let view = connection.transaction()?;
-            report(&view)
-        })
+        self.with_view("verify the store", report)
     }
 }
 
@@ -82,11 +80,11 @@ fn memories(view: &Connection, report: &mut VerifyReport) -> Result<(), Failure>
         }
     };
     let mut sound = RowSet::new();
-    let mut each = |stored: read::StoredRow<'_>| {
+    let mut each = |stored: StoredRow<'_>| {
         sound.insert(stored.row);
         Ok(())
     };
-    let mut statement = view.prepare(&read::select(Parts::ALL, "ORDER BY memory.row"))?;
+    let mut statement = view.prepare(&load::select(Parts::ALL, "ORDER BY memory.row"))?;
     let mut rows = statement.query([])?;
     let broken = loop {
         match rows.next() {
@@ -98,7 +96,7 @@ fn memories(view: &Connection, report: &mut VerifyReport) -> Result<(), Failure>
     drop(rows);
     if let Some(error) = broken {
         report.structure.push(error.to_string());
-        let mut statement = view.prepare(&read::select(Parts::ALL, "WHERE memory.row = ?1"))?;
+        let mut statement = view.prepare(&load::select(Parts::ALL, "WHERE memory.row = ?1"))?;
         for place in 0..scan.loaded.next_row.0 {
             let mut rows = statement.query([place])?;
             match rows.next() {

@@ -33,6 +33,8 @@ pub(super) struct Writer {
     pub(super) connection: Option<Connection>,
     files: Files,
     group: Option<Group>,
+    /// The last attempt to begin that found another process there until the time was out.
+    locked: Option<u64>,
     encoder: Encoder,
     /// Pages in the WAL after the last commit.
     log_pages: Arc<AtomicU32>,
@@ -49,7 +51,7 @@ impl Writer {
                 Ok(())
             }))?;
         }
-        Ok(Self { connection, files, group: None, encoder: Encoder::default(), log_pages })
+        Ok(Self { connection, files, group: None, locked: None, encoder: Encoder::default(), log_pages })
     }
 }
 
@@ -75,6 +77,8 @@ const GROUP_ROWS: usize = 8_192;
 #[derive(Debug)]
 pub struct Arrival<'disk> {
     disk: &'disk Disk,
+    /// How many attempts to lock the store had begun by then.
+    begun: u64,
 }
 
 impl Drop for Arrival<'_> {
@@ -114,6 +118,10 @@ fn identity(_path: &Path) -> Option<(u64, u64)> {
     None
 }
 
+fn run(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(|_| ())
+}
+
 impl Disk {
     /// Runs `work` in a transaction and returns when it is on disk, as far as the durability asks.
     ///
@@ -127,8 +135,9 @@ impl Disk {
     /// Says that a write of this thread is on its way: others that have theirs done wait for it a moment, so that one
     /// sync serves both.
     pub fn arrive(&self) -> Arrival<'_> {
+        let begun = self.begun.load(Ordering::SeqCst);
         self.arriving.fetch_add(1, Ordering::SeqCst);
-        Arrival { disk: self }
+        Arrival { disk: self, begun }
     }
 
     /// As [`Disk::write`], for a thread that has said so before.
@@ -139,7 +148,13 @@ impl Disk {
         work: impl FnOnce(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<Written<T>> {
         let mut writer = self.writer.lock();
+        let arrived = arrival.begun;
         drop(arrival);
+        if writer.locked.is_some_and(|attempt| attempt > arrived) {
+            // Somebody has waited the whole time out while this thread stood behind: it has waited as long.
+            self.settle(&mut writer);
+            return Err(self.locked());
+        }
         let member = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.join(&mut writer, now, work)));
         let member = match member {
             Ok(member) => member,
@@ -216,6 +231,10 @@ impl Disk {
         Ok(())
     }
 
+    fn locked(&self) -> Error {
+        Error::Locked { path: self.shown_path(), waited_ms: self.options.busy_timeout_ms }
+    }
+
     pub(super) fn write_failure(&self, operation: &str, error: &rusqlite::Error) -> WriteFailure {
         WriteFailure::new(operation, &self.shown_path(), self.options.busy_timeout_ms, error)
     }
@@ -235,19 +254,21 @@ impl Disk {
         work: impl FnOnce(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<(Written<T>, Arc<OnceLock<Result<()>>>)> {
         self.check_writable()?;
-        let Writer { connection, group, encoder, .. } = &mut *writer;
+        let Writer { connection, group, encoder, locked, .. } = &mut *writer;
         let connection = connection.as_ref().ok_or(Error::Closed)?;
-        let group = match group {
-            Some(open) => {
-                let marked =
-                    connection.prepare_cached("SAVEPOINT member").and_then(|mut statement| statement.execute([]));
-                if let Err(error) = marked {
-                    let failure = self.write_failure("mark a write", &error);
-                    return Err(self.fail_group(writer, failure));
-                }
-                open
+        let group = if let Some(open) = group {
+            if let Err(error) = run(connection, "SAVEPOINT member") {
+                let failure = self.write_failure("mark a write", &error);
+                return Err(self.fail_group(writer, failure));
             }
-            None => group.insert(self.begin(connection)?),
+            open
+        } else {
+            let attempt = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+            let begun = self.begin(connection);
+            if matches!(begun, Err(Error::Locked { .. })) {
+                *locked = Some(attempt);
+            }
+            group.insert(begun?)
         };
         let next = Counter { commit: group.counter.commit + 1, ..group.counter };
         let mut transaction = Transaction::new(self, connection, encoder, next, now);
@@ -270,8 +291,7 @@ impl Disk {
             }
             Ok(value) => {
                 if group.members > 0 {
-                    let kept =
-                        connection.prepare_cached("RELEASE member").and_then(|mut statement| statement.execute([]));
+                    let kept = run(connection, "RELEASE member");
                     if let Err(error) = kept {
                         let failure = self.write_failure("keep a write", &error);
                         return Err(self.fail_group(writer, failure));
@@ -292,8 +312,7 @@ impl Disk {
     /// Starts SQLite's transaction and reads where the store stands.
     fn begin(&self, connection: &Connection) -> Result<Group> {
         let operation = "begin a write";
-        if let Err(error) = connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut statement| statement.execute([]))
-        {
+        if let Err(error) = run(connection, "BEGIN IMMEDIATE") {
             let failure = self.write_failure(operation, &error);
             self.poison_by(&failure);
             return Err(failure.error);
@@ -352,10 +371,7 @@ impl Disk {
             let counted = connection
                 .prepare_cached(Counter::UPDATE)
                 .and_then(|mut statement| statement.execute(group.counter.params()));
-            counted
-                .and_then(|_| connection.prepare_cached("COMMIT"))
-                .and_then(|mut statement| statement.execute([]))
-                .map(|_| ())
+            counted.and_then(|_| run(connection, "COMMIT"))
         };
         let failure = match result {
             Err(error) => self.write_failure("commit a write", &error),

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use super::visibility::{Viewer, visible};
-use super::write::Change;
+use super::write::{Change, later_end};
 use super::{Engine, picture::Picture};
 use crate::base::{EdgeKind, Error, Head, MemoryId, Micros, Result, Row, RowSet, State, Tier};
 use crate::disk::Transaction;
@@ -86,20 +86,23 @@ impl Engine {
             self.check_writable()?;
         }
         let gate = self.enter_gate();
-        self.catch_up_behind_gate()?;
-        let plan = self.plan_consolidation(now)?;
-        let report = self.report(&plan)?;
+        let plan = || {
+            let plan = self.plan_consolidation(now)?;
+            let report = self.report(&plan)?;
+            Ok((plan, report, self.picture.read().columns.rows()))
+        };
         if dry_run {
-            return Ok(report);
+            self.catch_up_behind_gate()?;
+            return Ok(plan()?.1);
         }
-        let through = self.picture.read().columns.rows();
-        if plan.steps.is_empty() && self.consolidated_through()? >= through {
-            return Ok(report);
-        }
-        self.commit(gate, now, |engine, transaction| {
-            transaction.set_meta(CONSOLIDATED_KEY, &through.to_string())?;
-            engine.carry_out(&plan, transaction)
-        })?;
+        let write = |transaction: &mut Transaction<'_>, (plan, _, through): &(Plan, Consolidation, usize)| {
+            let known = transaction.meta(CONSOLIDATED_KEY)?.and_then(|text| text.parse().ok()).unwrap_or(0_usize);
+            if known < *through {
+                transaction.set_meta(CONSOLIDATED_KEY, &through.to_string())?;
+            }
+            Ok(((), self.carry_out(plan, transaction)?))
+        };
+        let ((), (_, report, _)) = self.commit_with(gate, now, plan, write, &[], None)?;
         Ok(report)
     }
 
@@ -216,6 +219,7 @@ impl Engine {
                     survivor.last_used_at = survivor.last_used_at.max(gone.last_used_at);
                     survivor.trust = survivor.trust.min(gone.trust);
                     survivor.pinned |= gone.pinned;
+                    survivor.expires_at = later_end(survivor.expires_at, gone.expires_at);
                     survivor.version += 1;
                     detail = serde_json::json!({"into": survivor.id.to_string(), "reason": reason});
                     transaction.edge(*into, step.row(), EdgeKind::DerivedFrom)?;

@@ -32,7 +32,7 @@ pub use transfer::{Chunk, Export, Import, Origin, Part};
 pub use visibility::{MASK, Viewer};
 pub use write::{Added, Model};
 
-use crate::base::{Error, Micros, Result};
+use crate::base::{Error, Micros, Result, RowSet};
 use crate::disk::{Disk, DiskOptions};
 use crate::index::keywords::KeywordConfig;
 use crate::index::vectors::VectorConfig;
@@ -75,6 +75,8 @@ pub struct Engine {
     uses: Mutex<PendingUses>,
     /// Writes that are on their way to the disk, some of them in the picture already.
     in_flight: AtomicUsize,
+    /// The picture shows what did not reach the disk, and could not be loaded anew so far.
+    outdated: AtomicBool,
     closed: AtomicBool,
 }
 
@@ -96,6 +98,7 @@ impl Engine {
             gate: Mutex::new(()),
             uses: Mutex::default(),
             in_flight: AtomicUsize::new(0),
+            outdated: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         })
     }
@@ -125,23 +128,40 @@ impl Engine {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Takes over what other handles and processes have committed. Cheap when nothing was; skipped while a writer of
-    /// this engine is at work, who does it himself.
+    /// Takes over what other handles and processes have committed. Cheap when nothing was; left to the writer of this
+    /// engine who is at work, unless there is something that he cannot have seen.
     fn catch_up(&self) -> Result<()> {
         self.check_open()?;
-        match self.gate.try_lock() {
-            Some(_gate) => self.catch_up_behind_gate(),
-            None => Ok(()),
+        if let Some(_gate) = self.gate.try_lock() {
+            return self.catch_up_behind_gate();
         }
+        if self.shared() {
+            let last = self.disk.last_commit()?;
+            if last > self.picture.read().commit() {
+                let _gate = self.gate.lock();
+                return self.catch_up_behind_gate();
+            }
+        }
+        Ok(())
     }
 
-    /// While a write of ours is in flight the store is locked for others, and the picture is ahead of the disk.
+    /// Whether others can write into the store at all.
+    fn shared(&self) -> bool {
+        self.disk.path().is_some()
+    }
+
+    /// Call with the gate in hand. While writes of ours are in flight the picture is ahead of the disk, and nobody else
+    /// can commit; once the disk is ahead of the picture, ours have all arrived.
     fn catch_up_behind_gate(&self) -> Result<()> {
-        if self.in_flight.load(Ordering::SeqCst) > 0 {
+        if self.outdated.load(Ordering::SeqCst) {
+            return self.reload();
+        }
+        if !self.shared() {
             return Ok(());
         }
+        let last = self.disk.last_commit()?;
         let known = self.picture.read().commit();
-        if !self.disk.changed(known)? {
+        if last == known || (last < known && self.in_flight.load(Ordering::SeqCst) > 0) {
             return Ok(());
         }
         let mut fresh = Vec::new();
@@ -149,23 +169,43 @@ impl Engine {
             fresh.push(picture::Analyzed::new(row)?);
             Ok(())
         })?;
-        if loaded.reload {
+        // A damaged row leaves every column, so it is left out by loading anew as it is at open.
+        if loaded.reload || !loaded.damaged.is_empty() {
             return self.reload();
         }
-        self.picture.write().load_model(&self.disk)?;
+        let model = self.disk_model()?;
         let mut picture = self.picture.write();
-        for row in fresh {
-            picture.take(row)?;
+        if let Some(model) = model {
+            picture.set_model(model);
         }
+        let rows = RowSet::from_rows(fresh.iter().map(|row| row.row));
+        for row in fresh {
+            if picture.take(row).is_err() {
+                // Names that no memory carries any more take up room; a new picture does without them.
+                drop(picture);
+                return self.reload();
+            }
+        }
+        self.count_pending(&mut picture, |row| rows.contains(row));
         picture.set_commit(loaded.commit);
         Ok(())
     }
 
-    /// Forgets the picture and takes the disk's.
+    /// The model on disk, when the picture has none.
+    fn disk_model(&self) -> Result<Option<Model>> {
+        if self.picture.read().model.is_some() { Ok(None) } else { Picture::disk_model(&self.disk) }
+    }
+
+    /// Forgets the picture and takes the disk's, with the uses that are not on disk yet. Call with the gate in hand. When
+    /// it fails, the next call tries again.
     fn reload(&self) -> Result<()> {
-        let mut picture = Picture::new(&self.config);
-        picture.load(&self.disk)?;
-        *self.picture.write() = picture;
+        self.outdated.store(true, Ordering::SeqCst);
+        let mut fresh = Picture::new(&self.config);
+        fresh.load(&self.disk)?;
+        let mut picture = self.picture.write();
+        self.count_pending(&mut fresh, |_| true);
+        *picture = fresh;
+        self.outdated.store(false, Ordering::SeqCst);
         Ok(())
     }
 }

@@ -70,23 +70,27 @@ impl Picture {
 
     /// Reads the whole store.
     pub(super) fn load(&mut self, disk: &Disk) -> Result<()> {
-        self.load_model(disk)?;
-        let loaded = disk.load(&mut |stored| self.take(Analyzed::new(stored)?))?;
-        self.damaged = loaded.damaged;
-        self.set_commit(loaded.commit);
-        Ok(())
+        loop {
+            if let Some(model) = Self::disk_model(disk)? {
+                self.set_model(model);
+            }
+            let loaded = disk.load(&mut |stored| self.take(Analyzed::new(stored)?))?;
+            // Vectors that another process wrote first of all between the two readings had no index to go to.
+            if self.model.is_none() && Self::disk_model(disk)?.is_some() {
+                *self = Self::new(&self.config);
+                continue;
+            }
+            self.damaged = loaded.damaged;
+            self.set_commit(loaded.commit);
+            return Ok(());
+        }
     }
 
     /// Reads which model the vectors are from.
-    pub(super) fn load_model(&mut self, disk: &Disk) -> Result<()> {
-        if self.model.is_none()
-            && let Some(text) = disk.meta(MODEL_KEY)?
-        {
-            let model = Model::from_json(&text)
-                .ok_or_else(|| Error::Corrupt { what: "the store's model".to_owned(), message: text })?;
-            self.set_model(model);
-        }
-        Ok(())
+    pub(super) fn disk_model(disk: &Disk) -> Result<Option<Model>> {
+        let Some(text) = disk.meta(MODEL_KEY)? else { return Ok(None) };
+        let model = Model::from_json(&text);
+        model.map(Some).ok_or_else(|| Error::Corrupt { what: "the store's model".to_owned(), message: text })
     }
 
     /// Settles the model of the vectors; a store has one.
@@ -106,11 +110,7 @@ impl Picture {
     pub(super) fn take(&mut self, row: Analyzed) -> Result<()> {
         let known = self.columns.present().contains(row.row);
         self.columns.put(row.row, &row.head)?;
-        if let Some(metadata) = &row.metadata
-            && !known
-        {
-            self.columns.metadata.insert(row.row, metadata);
-        }
+        self.columns.metadata.set(row.row, row.metadata.as_ref());
         if known {
             return Ok(());
         }

@@ -1,8 +1,6 @@
 //! Reads that are no search: single memories, lists, counts, figures.
 
 use super::Engine;
-use std::sync::atomic::Ordering;
-
 use super::visibility::{Hidden, Viewer, hidden, visible};
 use super::write::Model;
 use crate::base::{Content, EdgeKind, Error, Head, MemoryId, Micros, Result, Row, RowSet, State, Tier, limits};
@@ -126,7 +124,7 @@ impl Engine {
     /// The contents of rows of the picture. One that is in the picture but not on disk yet is waited for.
     pub(super) fn contents(&self, rows: &[Row]) -> Result<Vec<Content>> {
         match self.disk.contents(rows) {
-            Err(Error::NotFound { .. }) if self.in_flight.load(Ordering::SeqCst) > 0 => {
+            Err(Error::NotFound { .. }) => {
                 self.disk.settle_group()?;
                 self.disk.contents(rows)
             }
@@ -225,6 +223,12 @@ impl Engine {
             rows.intersect(&picture.keywords.rows_with(word)?);
         }
         Ok(rows)
+    }
+
+    /// The model that the store's vectors are from, once it has some.
+    pub fn model(&self) -> Result<Option<Model>> {
+        self.catch_up()?;
+        Ok(self.picture.read().model.clone())
     }
 
     /// The figures of the store.

@@ -1,6 +1,6 @@
 //! Uses: reinforcement by the law, in RAM at once and on disk in groups.
 
-use super::Engine;
+use super::{Engine, picture::Picture};
 use crate::base::{Error, Head, MemoryId, Micros, Result, Row};
 use crate::disk::Transaction;
 use crate::rank::Laws;
@@ -48,6 +48,8 @@ impl Engine {
                 rows.push(row.ok_or_else(|| Error::not_found(*id))?);
             }
             let mut uses = self.uses.lock();
+            // Who closes says so before he takes the pending uses for the last time.
+            self.check_open()?;
             for row in rows {
                 if let Some(mut head) = picture.columns.head(row) {
                     count_use(&mut head, now, &self.config.laws);
@@ -107,6 +109,18 @@ impl Engine {
         let mut pending = self.uses.lock();
         uses.append(&mut pending.uses);
         pending.uses = uses;
+    }
+
+    /// Counts the pending uses of these rows, whose heads were just taken from the disk.
+    pub(super) fn count_pending(&self, picture: &mut Picture, rows: impl Fn(Row) -> bool) {
+        for (row, at) in &self.uses.lock().uses {
+            if rows(*row)
+                && let Some(mut head) = picture.columns.head(*row)
+            {
+                count_use(&mut head, *at, &self.config.laws);
+                picture.columns.touch(*row, &head);
+            }
+        }
     }
 
     /// Uses that are not on disk yet.

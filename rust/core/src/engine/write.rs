@@ -1,6 +1,6 @@
 //! Changes: each is planned on the picture, written in one transaction, then applied to the picture.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::MutexGuard;
 use serde_json::Value as Json;
@@ -9,7 +9,7 @@ use super::input::{NewMemory, Patch, check_name, check_text};
 use super::picture::Picture;
 use super::uses::reinforce;
 use super::{Engine, visibility};
-use crate::base::{Content, EdgeKind, Error, Head, MemoryId, Micros, Result, Row, State, limits};
+use crate::base::{Content, EdgeKind, Error, Head, MemoryId, Micros, Result, Row, RowSet, State, limits};
 use crate::disk::{Arrival, Transaction};
 use crate::index::keywords::{Terms, analyze};
 use crate::index::vectors::{self, Prepared};
@@ -20,6 +20,22 @@ use crate::store::metadata;
 pub(super) struct Gate<'engine> {
     held: MutexGuard<'engine, ()>,
     arrival: Arrival<'engine>,
+}
+
+/// Counts a write as being on its way for as long as it lives.
+struct InFlight<'engine>(&'engine AtomicUsize);
+
+impl<'engine> InFlight<'engine> {
+    fn begin(count: &'engine AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// Rows applied to the picture before readers get a turn.
@@ -80,20 +96,9 @@ pub(super) enum Change {
     Update { row: Row, head: Head, metadata: Option<(Option<Json>, Option<Json>)> },
 }
 
-/// Where an added memory goes.
-#[derive(Debug, Clone, Copy)]
-enum Placement {
-    /// A row of its own.
-    New,
-    /// A living row in the same place has the same key; equal keys are not yet equal texts.
-    MayRepeat(Row),
-    /// An earlier item of the same call says the same in the same place.
-    RepeatsItem(usize),
-}
-
 /// Vectors of a call with the model they are from.
 #[derive(Debug)]
-struct Vectors {
+pub(super) struct Vectors {
     model: Model,
     prepared: Prepared,
 }
@@ -140,15 +145,15 @@ impl Engine {
         let (added, _) = self.commit_with(
             self.enter_gate(),
             now,
-            || self.place(items, &keys, vectors.as_ref()),
-            |transaction, placements| {
+            || self.told_before(items, &keys, vectors.as_ref(), now),
+            |transaction, told| {
                 if let Some(vectors) = &vectors {
                     let (key, value) = Picture::model_entry(&vectors.model);
                     if transaction.meta(key)?.is_none() {
                         transaction.set_meta(key, &value)?;
                     }
                 }
-                insert_all(transaction, items, &keys, placements, vectors.as_ref(), laws, now)
+                insert_all(transaction, items, &keys, told, vectors.as_ref(), laws, now)
             },
             &terms,
             vectors.as_ref(),
@@ -156,8 +161,15 @@ impl Engine {
         Ok(added)
     }
 
-    /// Decides where each item goes.
-    fn place(&self, items: &[NewMemory], keys: &[u64], vectors: Option<&Vectors>) -> Result<Vec<Placement>> {
+    /// The living row in the same place with the same key, for each item that has one; equal keys are not yet equal
+    /// texts. Refuses what the store as it stands cannot take.
+    fn told_before(
+        &self,
+        items: &[NewMemory],
+        keys: &[u64],
+        vectors: Option<&Vectors>,
+        now: Micros,
+    ) -> Result<Vec<Option<Row>>> {
         let picture = self.picture.read();
         if let (Some(vectors), Some(model)) = (vectors, &picture.model) {
             model.check_same(&vectors.model)?;
@@ -175,23 +187,10 @@ impl Engine {
                 return Err(Error::not_found(*id));
             }
         }
-        let mut placements = Vec::with_capacity(items.len());
-        let mut first_of = rustc_hash::FxHashMap::default();
-        for (place, (item, key)) in items.iter().zip(keys).enumerate() {
-            let (session, about) = (item.session.as_deref(), item.about.as_deref());
-            if picture.columns.find(item.id).is_some() {
-                return Err(Error::invalid("id", format!("{} is taken", item.id)));
-            }
-            let first = *first_of.entry((*key, item.tier, session, about)).or_insert(place);
-            placements.push(if first < place && items[first].text == item.text {
-                Placement::RepeatsItem(first)
-            } else if let Some(row) = picture.columns.find_content(item.tier, session, about, *key) {
-                Placement::MayRepeat(row)
-            } else {
-                Placement::New
-            });
-        }
-        Ok(placements)
+        let find = |(item, key): (&NewMemory, &u64)| {
+            picture.columns.find_content(item.tier, item.session.as_deref(), item.about.as_deref(), *key, now)
+        };
+        Ok(items.iter().zip(keys).map(find).collect())
     }
 
     /// Changes fields of a memory. Its text stays: what is said anew supersedes.
@@ -200,7 +199,11 @@ impl Engine {
         patch.check()?;
         self.commit(self.enter_gate(), now, |engine, transaction| {
             let (row, mut head) = engine.living(transaction, id, now)?;
+            let before = (head.tier, head.pinned);
             let metadata = apply_patch(&mut head, patch, transaction, row)?;
+            if patch.half_life.is_none() && before != (head.tier, head.pinned) {
+                fit_half_life(&mut head, &engine.config.laws);
+            }
             head.version += 1;
             engine.check_labels(&head)?;
             transaction.update(row, &head)?;
@@ -340,7 +343,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A change that inserts nothing.
+    /// A change that inserts nothing and needs no plan.
     pub(super) fn commit(
         &self,
         gate: Gate<'_>,
@@ -356,7 +359,7 @@ impl Engine {
     /// group. Readers may see a change a moment before it is on disk, its caller never hears of it before.
     ///
     /// When another process commits between plan and transaction, both are done again.
-    fn commit_with<P, T>(
+    pub(super) fn commit_with<P, T>(
         &self,
         gate: Gate<'_>,
         now: Micros,
@@ -372,8 +375,8 @@ impl Engine {
             let planned = plan()?;
             let known = self.picture.read().commit();
             let uses = self.take_uses();
-            let mut moved = false;
-            self.in_flight.fetch_add(1, Ordering::SeqCst);
+            let (mut moved, mut applied) = (false, false);
+            let flight = InFlight::begin(&self.in_flight);
             let arrived = arrival.take().unwrap_or_else(|| self.disk.arrive());
             let written = self.disk.write_arrived(arrived, now, |transaction| {
                 if transaction.commit_number() != known + 1 {
@@ -382,20 +385,25 @@ impl Engine {
                 }
                 let reinforced = Self::write_uses(&self.config.laws, &uses, transaction)?;
                 let (value, changes) = write(transaction, &planned)?;
-                self.apply(reinforced, changes, terms, vectors, transaction.commit_number())?;
+                if !transaction.is_empty() {
+                    applied = true;
+                    self.apply(reinforced, changes, terms, vectors, transaction.commit_number())?;
+                }
                 drop(held.take());
                 Ok(value)
             });
-            self.in_flight.fetch_sub(1, Ordering::SeqCst);
+            drop(flight);
             match written {
                 Ok(written) => return Ok((written.value, planned)),
-                Err(_) if moved => self.give_back_uses(uses),
                 Err(error) => {
-                    if held.is_some() {
-                        self.give_back_uses(uses);
-                    } else {
-                        // It was applied but is not on disk: go back to what the disk has.
-                        self.reload()?;
+                    self.give_back_uses(uses);
+                    if moved {
+                        continue;
+                    }
+                    if applied {
+                        // The picture goes back to what the disk has; where that fails now, the next call sees to it.
+                        let _gate = held.unwrap_or_else(|| self.gate.lock());
+                        let _ = self.reload();
                     }
                     return Err(error);
                 }
@@ -419,6 +427,7 @@ impl Engine {
         }
         while changes.peek().is_some() {
             let mut picture = self.picture.write();
+            let mut updated = RowSet::new();
             for change in changes.by_ref().take(SLICE) {
                 match change {
                     Change::Insert { row, head, item, metadata } => {
@@ -433,6 +442,7 @@ impl Engine {
                     }
                     Change::Update { row, head, metadata } => {
                         picture.columns.put(row, &head)?;
+                        updated.insert(row);
                         if let Some((old, new)) = metadata {
                             if let Some(old) = old {
                                 picture.columns.metadata.remove(row, &old);
@@ -444,65 +454,61 @@ impl Engine {
                     }
                 }
             }
+            self.count_pending(&mut picture, |row| updated.contains(row));
         }
         self.picture.write().set_commit(commit);
         Ok(())
     }
 }
 
-/// Writes every item to its place.
+/// Writes the items, each as if it were added after those before it: one that says what a living memory says reinforces
+/// that one.
 fn insert_all(
     transaction: &mut Transaction<'_>,
     items: &[NewMemory],
     keys: &[u64],
-    placements: &[Placement],
+    told: &[Option<Row>],
     vectors: Option<&Vectors>,
     laws: &Laws,
     now: Micros,
 ) -> Result<(Vec<Added>, Vec<Change>)> {
     let mut added: Vec<Added> = Vec::with_capacity(items.len());
     let mut changes: Vec<Change> = Vec::with_capacity(items.len());
-    // Where in `changes` each item's row stands.
-    let mut change_of: Vec<Option<usize>> = Vec::with_capacity(items.len());
     let mut change_of_row = rustc_hash::FxHashMap::default();
+    // The first item of this call that made or reinforced the memory of its place and key, with its change.
+    let mut told_here: rustc_hash::FxHashMap<_, (usize, usize)> = rustc_hash::FxHashMap::default();
     for (place, item) in items.iter().enumerate() {
         if let Some(key) = &item.idempotency_key
             && let Some(id) = transaction.idempotency(key)?
         {
             added.push(Added { id, created: false, reinforced: false });
-            change_of.push(None);
             continue;
         }
         let told_at = item.created_at.unwrap_or(now);
-        let mut repeated = match placements[place] {
-            Placement::New => None,
-            Placement::MayRepeat(row) if transaction.content(row)?.is_none_or(|content| content.text != item.text) => {
-                None
-            }
-            Placement::MayRepeat(row) => match change_of_row.get(&row) {
+        let key = (keys[place], item.tier, item.session.as_deref(), item.about.as_deref());
+        let mut repeated = match told_here.get(&key) {
+            Some((first, change)) if items[*first].text == item.text => Some(*change),
+            _ => None,
+        };
+        if repeated.is_none()
+            && let Some(row) = told[place]
+            && transaction.content(row)?.is_some_and(|content| content.text == item.text)
+        {
+            repeated = match change_of_row.get(&row) {
                 Some(change) => Some(*change),
                 None => transaction.head(row)?.map(|head| {
                     changes.push(Change::Update { row, head, metadata: None });
                     change_of_row.insert(row, changes.len() - 1);
                     changes.len() - 1
                 }),
-            },
-            Placement::RepeatsItem(first) if change_of[first].is_none() => {
-                // That item was a retry of an earlier call, so this one is too.
-                added.push(Added { reinforced: false, ..added[first] });
-                change_of.push(None);
-                continue;
-            }
-            Placement::RepeatsItem(first) => change_of[first],
-        };
-        if let Some(change) = repeated {
+            };
+        }
+        let change = if let Some(change) = repeated {
             let (Change::Insert { row, head, .. } | Change::Update { row, head, .. }) = &mut changes[change];
-            reinforce(head, told_at, laws);
-            head.repeat_count = head.repeat_count.saturating_add(1);
-            head.importance = head.importance.max(item.importance);
-            head.version += 1;
+            tell_again(head, item, told_at, laws);
             transaction.update(*row, head)?;
             added.push(Added { id: head.id, created: false, reinforced: true });
+            change
         } else {
             let head = head_of(item, keys[place], laws, told_at);
             let content =
@@ -516,14 +522,40 @@ fn insert_all(
             let metadata = item.metadata.as_deref().map(|json| metadata::parse("metadata", json)).transpose()?;
             added.push(Added { id: head.id, created: true, reinforced: false });
             changes.push(Change::Insert { row, head, item: place, metadata });
-            repeated = Some(changes.len() - 1);
+            changes.len() - 1
+        };
+        // An item whose end has come already is nothing that a later one could reinforce.
+        if item.expires_at.is_none_or(|end| end > now) {
+            told_here.entry(key).or_insert((place, change));
         }
-        change_of.push(repeated);
         if let (Some(key), Some(last)) = (&item.idempotency_key, added.last()) {
             transaction.remember_idempotency(key, last.id)?;
         }
     }
     Ok((added, changes))
+}
+
+/// What hearing the same again makes of a memory. It takes nothing back: labels add up, and of two ends the later holds.
+fn tell_again(head: &mut Head, item: &NewMemory, at: Micros, laws: &Laws) {
+    reinforce(head, at, laws);
+    head.repeat_count = head.repeat_count.saturating_add(1);
+    head.importance = head.importance.max(item.importance);
+    for label in &item.labels {
+        if !head.labels.contains(label) {
+            head.labels.push(label.clone());
+        }
+    }
+    head.expires_at = later_end(head.expires_at, item.expires_at);
+    if item.pinned && !head.pinned {
+        head.pinned = true;
+        head.half_life = f32::INFINITY;
+    }
+    head.version += 1;
+}
+
+/// The later of two ends; none is the latest.
+pub(super) fn later_end(one: Option<Micros>, other: Option<Micros>) -> Option<Micros> {
+    one.zip(other).map(|(one, other)| one.max(other))
 }
 
 fn head_of(item: &NewMemory, text_key: u64, laws: &Laws, told_at: Micros) -> Head {
@@ -570,6 +602,13 @@ fn patch_head(head: &mut Head, patch: &Patch) {
     set(&mut head.half_life, patch.half_life.as_ref());
     set(&mut head.expires_at, patch.expires_at.as_ref());
     set(&mut head.pinned, patch.pinned.as_ref());
+}
+
+/// After a change of tier, or of what is pinned: what never decays never does, and what decays decays at least as slowly
+/// as a new memory of its tier.
+fn fit_half_life(head: &mut Head, laws: &Laws) {
+    let born = rank::birth_half_life(laws, head.tier, head.importance, head.pinned);
+    head.half_life = if head.half_life.is_infinite() { born } else { head.half_life.max(born) };
 }
 
 fn patch_content(content: &mut Content, patch: &Patch) {

@@ -122,19 +122,29 @@ impl Columns {
         self.by_id.find(hash_id(id), |row| self.ids[*row as usize] == id).map(|row| Row(*row))
     }
 
-    /// The living memory told before in the same place with the same text key.
-    pub fn find_content(&self, tier: Tier, session: Option<&str>, about: Option<&str>, text_key: u64) -> Option<Row> {
+    /// The memory told before in the same place with the same text key that lives at `now`; of several the oldest.
+    pub fn find_content(
+        &self,
+        tier: Tier,
+        session: Option<&str>,
+        about: Option<&str>,
+        text_key: u64,
+        now: Micros,
+    ) -> Option<Row> {
         let session = self.known(&self.session_names, session)?;
         let about = self.known(&self.about_names, about)?;
         self.by_content
-            .find(hash_content(tier, session, about, text_key), |row| {
-                let place = *row as usize;
+            .iter_hash(hash_content(tier, session, about, text_key))
+            .filter(|row| {
+                let place = **row as usize;
                 self.text_keys[place] == text_key
                     && self.tiers[place] == tier
                     && self.sessions[place] == session
                     && self.abouts[place] == about
                     && self.states[place] == State::Alive
+                    && self.expires_at[place] > now
             })
+            .min()
             .map(|row| Row(*row))
     }
 
@@ -601,8 +611,9 @@ mod tests {
         assert_eq!(columns.head(Row(5)), Some(first.clone()));
         assert_eq!(columns.head(Row(4)), None);
         assert_eq!(columns.find(MemoryId(1)), Some(Row(5)));
-        assert_eq!(columns.find_content(Tier::Semantic, Some("s"), None, 8), Some(Row(5)));
-        assert_eq!(columns.find_content(Tier::Semantic, None, None, 8), None);
+        assert_eq!(columns.find_content(Tier::Semantic, Some("s"), None, 8, Micros(5)), Some(Row(5)));
+        assert_eq!(columns.find_content(Tier::Semantic, Some("s"), None, 8, Micros(6)), None, "its end has come");
+        assert_eq!(columns.find_content(Tier::Semantic, None, None, 8, Micros(5)), None);
         assert_eq!(columns.expired(Micros(6)).collect::<Vec<_>>(), [Row(5)]);
         assert_eq!(columns.expired(Micros(5)).count(), 0);
 
@@ -612,7 +623,8 @@ mod tests {
         assert!(columns.session_rows("s").is_empty());
         assert!(columns.tag_rows("blue").is_empty());
         assert!(columns.tag_rows("red").contains(Row(5)));
-        assert_eq!(columns.find_content(Tier::Semantic, Some("t"), None, 8), None, "only the living are told again");
+        let told = columns.find_content(Tier::Semantic, Some("t"), None, 8, Micros(5));
+        assert_eq!(told, None, "only the living are told again");
         assert_eq!(columns.expired(Micros(9)).count(), 0);
 
         columns.erase(Row(5));

@@ -46,6 +46,12 @@ struct Key {
 #[derive(Debug, Default)]
 pub struct MetadataIndex {
     keys: FxHashMap<Box<str>, Key>,
+    /// What each row entered, as a hash.
+    entered: FxHashMap<u32, u64>,
+}
+
+fn hash(metadata: &Json) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(metadata.to_string().as_bytes())
 }
 
 /// Reads a JSON object and checks it against the limits.
@@ -98,8 +104,31 @@ fn each_scalar(path: &mut String, value: &Json, visit: &mut dyn FnMut(&str, Valu
 }
 
 impl MetadataIndex {
-    /// Enters the metadata of a row.
+    /// Makes these the metadata of a row, whatever it had. Looks through the whole index when they are others: who
+    /// knows the old ones calls [`Self::remove`] and [`Self::insert`].
+    pub fn set(&mut self, row: Row, metadata: Option<&Json>) {
+        if self.entered.get(&row.0).copied() == metadata.map(hash) {
+            return;
+        }
+        if self.entered.remove(&row.0).is_some() {
+            self.keys.values_mut().for_each(|key| {
+                if key.present.remove(&row.0).is_some() {
+                    key.numbers.retain(|(known, _)| *known != row.0);
+                    key.rows.retain(|_, rows| {
+                        rows.retain(|known| *known != row.0);
+                        !rows.is_empty()
+                    });
+                }
+            });
+        }
+        if let Some(metadata) = metadata {
+            self.insert(row, metadata);
+        }
+    }
+
+    /// Enters the metadata of a row that has none here.
     pub fn insert(&mut self, row: Row, metadata: &Json) {
+        self.entered.insert(row.0, hash(metadata));
         each_scalar(&mut String::new(), metadata, &mut |path, value| {
             if !self.keys.contains_key(path) {
                 self.keys.insert(path.into(), Key::default());
@@ -119,6 +148,7 @@ impl MetadataIndex {
 
     /// Takes out what [`Self::insert`] entered for the same row and metadata.
     pub fn remove(&mut self, row: Row, metadata: &Json) {
+        self.entered.remove(&row.0);
         each_scalar(&mut String::new(), metadata, &mut |path, value| {
             let Some(key) = self.keys.get_mut(path) else { return };
             key.present.remove(&row.0);
@@ -162,6 +192,85 @@ impl MetadataIndex {
                     + key.numbers.capacity() * 16
                     + key.present.capacity() * 9
             })
-            .sum()
+            .sum::<usize>()
+            + self.entered.capacity() * 13
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn objects() -> impl Strategy<Value = Option<Json>> {
+        let scalar = prop_oneof![
+            (0..3_u8).prop_map(Json::from),
+            any::<bool>().prop_map(Json::from),
+            Just(Json::Null),
+            "[ab]".prop_map(Json::from),
+        ];
+        let value = prop_oneof![
+            3 => scalar.clone(),
+            1 => prop::collection::vec(scalar.clone(), 0..4).prop_map(Json::from),
+            1 => scalar.prop_map(|scalar| serde_json::json!({"x": scalar})),
+        ];
+        let object = prop::collection::btree_map("[pqx]", value, 0..4);
+        prop::option::of(object.prop_map(|fields| Json::Object(fields.into_iter().collect())))
+    }
+
+    /// Every value under every key, by row.
+    fn contents(index: &MetadataIndex) -> Vec<(String, u64, Vec<u32>)> {
+        let mut all: Vec<_> = index
+            .keys
+            .iter()
+            .flat_map(|(name, key)| key.rows.iter().map(|(value, rows)| (name.to_string(), *value, rows.clone())))
+            .collect();
+        all.sort();
+        all
+    }
+
+    fn numbers(index: &MetadataIndex) -> Vec<(String, Vec<(u32, f64)>)> {
+        let mut all: Vec<_> = index.keys.iter().map(|(name, key)| (name.to_string(), key.numbers.clone())).collect();
+        all.retain(|(_, numbers)| !numbers.is_empty());
+        all.sort_by(|left, right| left.0.cmp(&right.0));
+        all
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { rng_seed: prop::test_runner::RngSeed::Fixed(3), failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn however_it_came_to_be_the_index_is_that_of_what_the_rows_have(
+            changes in prop::collection::vec((0..4_u32, objects(), any::<bool>()), 1..20)) {
+            let mut index = MetadataIndex::default();
+            let mut rows: [Option<Json>; 4] = Default::default();
+            for (row, new, known) in changes {
+                let old = std::mem::replace(&mut rows[row as usize], new.clone());
+                if known {
+                    if let Some(old) = &old {
+                        index.remove(Row(row), old);
+                    }
+                    if let Some(new) = &new {
+                        index.insert(Row(row), new);
+                    }
+                } else {
+                    index.set(Row(row), new.as_ref());
+                }
+            }
+            let mut fresh = MetadataIndex::default();
+            for (row, metadata) in rows.iter().enumerate() {
+                if let Some(metadata) = metadata {
+                    fresh.insert(Row(row as u32), metadata);
+                }
+            }
+            prop_assert_eq!(contents(&index), contents(&fresh));
+            prop_assert_eq!(numbers(&index), numbers(&fresh));
+            for row in 0..4 {
+                for key in ["p", "q", "x", "p.x", "q.x", "x.x"] {
+                    prop_assert_eq!(index.has(key, Row(row)), fresh.has(key, Row(row)));
+                }
+            }
+        }
     }
 }

@@ -1,10 +1,13 @@
 //! A file system of SQLite's that counts what changes the disk, and fails at the operation it is told to.
 
 #![expect(unsafe_code, reason = "SQLite's file systems are tables of C functions")]
+#![expect(clippy::unused_self, reason = "the handle is the right to use the process's one switch")]
 
-use std::ffi::{c_char, c_int, c_void};
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rusqlite::ffi;
 
@@ -13,16 +16,23 @@ static SEEN: AtomicI64 = AtomicI64::new(0);
 static FAIL_AT: AtomicI64 = AtomicI64::new(i64::MAX);
 static FOREVER: AtomicBool = AtomicBool::new(false);
 static CODE: AtomicI32 = AtomicI32::new(ffi::SQLITE_IOERR);
+/// The files as they were at their last sync: what a power cut must leave.
+static SYNCED: Mutex<BTreeMap<PathBuf, Vec<u8>>> = Mutex::new(BTreeMap::new());
+static LOG_SYNCS: AtomicI64 = AtomicI64::new(0);
 static DATABASE_ONLY: AtomicBool = AtomicBool::new(false);
 
-/// The switch of the failing file system.
+/// The switch of the failing file system. There is one for the process, so its holders take turns.
 #[derive(Debug)]
-pub(crate) struct Faults;
+pub(crate) struct Faults {
+    _turn: MutexGuard<'static, ()>,
+}
 
 impl Faults {
     /// Makes it the default of the process.
     pub(crate) fn install() -> Self {
         static DONE: OnceLock<()> = OnceLock::new();
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         DONE.get_or_init(|| {
             // SAFETY: SQLite keeps the default file system for ever; the copy made of it is leaked, so it lives as
             // long, and only its name, size, opening and deletion differ.
@@ -39,7 +49,7 @@ impl Faults {
                 assert_eq!(ffi::sqlite3_vfs_register(Box::into_raw(shim), 1), ffi::SQLITE_OK);
             }
         });
-        Self
+        Self { _turn: turn }
     }
 
     /// The `at`-th operation from now on fails, and if `forever` all that follow.
@@ -54,6 +64,44 @@ impl Faults {
     pub(crate) fn fail_database_writes(&self) {
         DATABASE_ONLY.store(true, Ordering::SeqCst);
         self.fail(1, true, ffi::SQLITE_IOERR);
+    }
+
+    /// How often a log was synced.
+    pub(crate) fn log_syncs(&self) -> i64 {
+        LOG_SYNCS.load(Ordering::SeqCst)
+    }
+
+    /// What a power cut now could leave of a directory: each sector of each file as it was last synced or as it was
+    /// last written, and each length likewise, by seed. A name that was made or taken away stays so.
+    pub(crate) fn cut_power(&self, directory: &Path, seed: u64) {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut keeps = |of_four: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 60) & 3 < of_four
+        };
+        let share = seed % 5;
+        let synced = std::mem::take(&mut *SYNCED.lock().unwrap());
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.to_str().unwrap().ends_with("-shm") {
+                std::fs::remove_file(path).unwrap();
+                continue;
+            }
+            let mut written = std::fs::read(&path).unwrap();
+            let before = synced.get(&path).map_or(&[][..], Vec::as_slice);
+            let length = if keeps(share) { written.len() } else { before.len() };
+            written.resize(length, 0);
+            for (sector, place) in written.chunks_mut(512).enumerate() {
+                if !keeps(share) {
+                    // What was never synced is zeros.
+                    place.fill(0);
+                    let old = before.get(sector * 512..).unwrap_or_default();
+                    let old = &old[..old.len().min(place.len())];
+                    place[..old.len()].copy_from_slice(old);
+                }
+            }
+            std::fs::write(&path, written).unwrap();
+        }
     }
 
     /// Everything works again. Whether a fault was met.
@@ -75,16 +123,37 @@ fn fault(database: bool) -> Option<c_int> {
     hit.then(|| CODE.load(Ordering::SeqCst))
 }
 
-/// Nobody cuts the power here, so a sync that does not fail need not be waited for.
+/// Remembers what the file is now instead of waiting for the real disk: the power is only cut by `cut_power`.
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, _flags: c_int) -> c_int {
-    fault(is_database(file)).unwrap_or(ffi::SQLITE_OK)
+    if let Some(code) = fault(is_database(file)) {
+        return code;
+    }
+    // SAFETY: SQLite passes only files that `open` has filled, and keeps their names while they are open.
+    let (kind, name) = unsafe { ((*file.cast::<File>()).kind, (*file.cast::<File>()).name) };
+    LOG_SYNCS.fetch_add(i64::from(kind == Kind::Log), Ordering::SeqCst);
+    if !name.is_null() {
+        // SAFETY: a name ends with NUL.
+        let path = PathBuf::from(unsafe { CStr::from_ptr(name) }.to_str().unwrap());
+        let now = std::fs::read(&path).unwrap();
+        SYNCED.lock().unwrap().insert(path, now);
+    }
+    ffi::SQLITE_OK
 }
 
 /// SQLite's handle of a file: ours in front, the real one right behind it.
 #[repr(C)]
 struct File {
     base: ffi::sqlite3_file,
-    database: bool,
+    kind: Kind,
+    /// The file's path, or null. SQLite keeps it as long as the file is open.
+    name: *const c_char,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Database,
+    Log,
+    Other,
 }
 
 /// The real file behind ours.
@@ -95,7 +164,7 @@ fn inner(file: *mut ffi::sqlite3_file) -> *mut ffi::sqlite3_file {
 
 fn is_database(file: *mut ffi::sqlite3_file) -> bool {
     // SAFETY: SQLite passes only files that `open` has filled.
-    unsafe { (*file.cast::<File>()).database }
+    unsafe { (*file.cast::<File>()).kind == Kind::Database }
 }
 
 unsafe extern "C" fn open(
@@ -110,7 +179,12 @@ unsafe extern "C" fn open(
         let real = REAL.load(Ordering::SeqCst);
         let ours = file.cast::<File>();
         (*ours).base.pMethods = std::ptr::null();
-        (*ours).database = flags & ffi::SQLITE_OPEN_MAIN_DB != 0;
+        (*ours).kind = match flags & (ffi::SQLITE_OPEN_MAIN_DB | ffi::SQLITE_OPEN_WAL) {
+            ffi::SQLITE_OPEN_MAIN_DB => Kind::Database,
+            ffi::SQLITE_OPEN_WAL => Kind::Log,
+            _ => Kind::Other,
+        };
+        (*ours).name = name;
         let code = (*real).xOpen.expect("it opens")(real, name, inner(file), flags, out);
         if !(*inner(file)).pMethods.is_null() {
             (*ours).base.pMethods = &raw const METHODS;

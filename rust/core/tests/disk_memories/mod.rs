@@ -35,10 +35,10 @@ pub fn plain(number: u64) -> (Head, Content) {
         tier: Tier::ALL[number as usize % 4],
         importance: 0.5,
         session: Some(format!("session {}", number % 7).into()),
-        about: (number % 3 == 0).then(|| "Director Li".into()),
+        about: number.is_multiple_of(3).then(|| "Director Li".into()),
         source: Source::User,
         trust: 0.75,
-        tags: if number % 5 == 0 { vec!["a".into(), "\"b\"".into()] } else { Vec::new() },
+        tags: if number.is_multiple_of(5) { vec!["a".into(), "\"b\"".into()] } else { Vec::new() },
         labels: Vec::new(),
         created_at: NOW,
         last_used_at: NOW,
@@ -74,7 +74,7 @@ pub struct Memory {
 impl Memory {
     pub fn plain(number: u64) -> Self {
         let (head, content) = plain(number);
-        Self { head, content, vector: (number % 2 == 0).then(|| vector(number, 24)) }
+        Self { head, content, vector: number.is_multiple_of(2).then(|| vector(number, 24)) }
     }
 
     pub fn insert(&self, transaction: &mut Transaction<'_>) -> Result<Row> {
