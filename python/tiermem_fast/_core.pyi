@@ -129,7 +129,7 @@ class Engine:
         """Begin to export the store as it is now."""
 
     def vectors(self, id_list: Iterable[str], grant: dict[str, Any] | None, now: float) -> _Halves:
-        """The vectors of memories by id: for each its f16 numbers as bytes, None where there is none."""
+        """The vectors of memories by id: for each its f16 numbers as bytes, None where there is none to be seen."""
 
     def history(self, id: str) -> _Rows:
         """What happened to a memory, oldest first."""

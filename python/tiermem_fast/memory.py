@@ -9,20 +9,12 @@ from __future__ import annotations
 import builtins
 import json
 import os
-<<<<<<< HEAD
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-=======
-from collections.abc import Iterable, Mapping, Sequence
->>>>>>> main
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import numpy as np
 
 from . import _core
-<<<<<<< HEAD
-from .errors import InvalidInput, MemoryNotFound, ModelMismatch, shown
-=======
 from .arguments import (
     FIELDS,
     PATCHABLE,
@@ -41,8 +33,7 @@ from .arguments import (
     rights_of,
     whole_number,
 )
-from .errors import InvalidInput, ModelMismatch, TiermemError
->>>>>>> main
+from .errors import InvalidInput, MemoryNotFound, ModelMismatch, TiermemError
 from .policy.relevance import LEAST_RELEVANCE, calibrate, relevance_of
 from .results import AddedId, Hits
 from .tiers import Tier
@@ -55,21 +46,15 @@ if TYPE_CHECKING:
 
     from .config import Config
     from .embedding import Embedder
-<<<<<<< HEAD
     from .models import (
         Briefing,
-        BriefingItem,
         ConsolidationReport,
-        Hit,
         ImportReport,
         MaintenanceReport,
         MemoryItem,
         SnapshotReport,
         Stats,
     )
-=======
-    from .models import Briefing, ConsolidationReport, MaintenanceReport, MemoryItem, Stats
->>>>>>> main
     from .policy.briefing import Candidate
     from .policy.tokens import TokenCounter
     from .snapshot import Progress
@@ -172,32 +157,12 @@ class TierMemory:
             mem._refuse_other_model(chosen)
         return mem
 
-<<<<<<< HEAD
-    def _refuse_other_model(self, embedder: Embedder, now: TimeLike) -> None:
-        figures = self._engine.stats(to_seconds(now, "now"))
-        stored = figures["model_id"]
-        if stored is not None and stored != embedder.model_id:
-            self.close()
-            raise _other_model(stored, figures["dimension"], embedder)
-=======
     def _refuse_other_model(self, embedder: Embedder) -> None:
         known = self._engine.model()
         if known is None or known[0] == embedder.model_id:
             return
         self.close()
-        stored, dimension = known
-        message = (
-            f"the store holds vectors of {stored!r} with {dimension} dimensions, the embedder is {embedder.model_id!r}; "
-            "open it with the first, or without an embedder to search by keywords"
-        )
-        raise ModelMismatch(
-            message,
-            argument="embedder",
-            stored_model=stored,
-            stored_dimension=dimension,
-            given_model=embedder.model_id,
-        )
->>>>>>> main
+        raise _other_model(*known, embedder)
 
     def close(self) -> None:
         """Write what is pending and let go of the files. Closing twice is fine."""
@@ -948,7 +913,7 @@ class TierMemory:
 
         moment = to_seconds(now, "now")
         source = as_path("file", file)
-        from_config = _config(config)
+        from_config = as_config(config)
         options = {} if from_config is None else from_config.flat()
         if durability is not None:
             options["durability"] = durability
@@ -1019,21 +984,33 @@ class TierMemory:
 
         moment = to_seconds(now, "now")
         model = self._engine.stats(moment)["model_id"]
-        return export_lines(file, self._pages(_filters(where=where), _grant(grant), vectors, moment), model=model)
+        return export_lines(file, self._pages(filters_of(where=where), rights_of(grant), vectors, moment), model=model)
 
     def _pages(
         self, filters: dict[str, Any], rights: dict[str, Any] | None, with_vectors: bool, moment: float
     ) -> Iterator[tuple[MemoryItem, npt.NDArray[np.float16] | None]]:
         from .models import MemoryItem
 
-        after: str | None = None
-        while rows := self._engine.list(filters, _PAGE, after, False, rights, moment):
+        before: builtins.list[str] = []
+        while rows := self._page_after(before, filters, rights, moment):
             found: builtins.list[bytes | None] = [None] * len(rows)
             if with_vectors:
                 found = self._engine.vectors([row["id"] for row in rows], rights, moment)
             for row, halves in zip(rows, found, strict=True):
                 yield MemoryItem.from_row(row), None if halves is None else np.frombuffer(halves, np.dtype("<f2"))
-            after = rows[-1]["id"]
+            before = [row["id"] for row in rows]
+
+    def _page_after(
+        self, before: Sequence[str], filters: dict[str, Any], rights: dict[str, Any] | None, moment: float
+    ) -> builtins.list[dict[str, Any]]:
+        """The page after these memories, or after the last of them that was not erased meanwhile."""
+        for place, after in enumerate(reversed(before), 1):
+            try:
+                return self._engine.list(filters, _PAGE, after, False, rights, moment)
+            except MemoryNotFound:
+                if place == len(before):
+                    raise
+        return self._engine.list(filters, _PAGE, None, False, rights, moment)
 
     def import_jsonl(
         self,
@@ -1089,8 +1066,8 @@ class TierMemory:
         ) -> Sequence[AddedId]:
             if vectors is not None and self._embedder is not None and model not in {None, self._embedder.model_id}:
                 raise _other_model(str(model), vectors.shape[1], self._embedder)
-            told = [{name: item[name] for name in item if name in _FIELDS or name == "text"} for item in items]
-            texts, columns = _columns(told, {})
+            told = [{name: item[name] for name in item if name in FIELDS or name == "text"} for item in items]
+            texts, columns = columns_of(told, {})
             return self._add_chunk(texts, {}, columns, vectors, moment, model)
 
         return import_lines(file, add, self._ids_known, on_error=on_error, progress=progress)
@@ -1217,7 +1194,6 @@ def _embedder(embedder: Any) -> Embedder:
     return as_embedder(embedder)
 
 
-<<<<<<< HEAD
 def _other_model(stored: str, dimension: int, embedder: Embedder) -> ModelMismatch:
     message = (
         f"the store holds vectors of {stored!r} with {dimension} dimensions, the embedder is "
@@ -1232,200 +1208,6 @@ def _other_model(stored: str, dimension: int, embedder: Embedder) -> ModelMismat
     )
 
 
-def _one_vector(argument: str, vector: Any) -> Any:
-    if isinstance(vector, (list, tuple)):
-        try:
-            vector = np.asarray(vector, dtype=np.float32)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput.of(argument, f"is not a sequence of numbers: {error}") from None
-    if not isinstance(vector, np.ndarray) or vector.ndim != 1:
-        form = f"an array of shape {vector.shape}" if isinstance(vector, np.ndarray) else type(vector).__name__
-        raise InvalidInput.of(argument, f"must be a float32 array of shape (d,), not {form}")
-    if not vector.flags.c_contiguous:
-        raise InvalidInput.of(argument, "is not C-contiguous; make it so with numpy.ascontiguousarray")
-    return vector
-
-
-def _check_matrix(vectors: Any, rows: int) -> None:
-    if not isinstance(vectors, np.ndarray) or vectors.ndim != 2:
-        form = f"an array of shape {vectors.shape}" if isinstance(vectors, np.ndarray) else type(vectors).__name__
-        raise InvalidInput.of("vectors", f"must be a float32 array of shape (n, d), not {form}")
-    if len(vectors) != rows:
-        raise InvalidInput.of("vectors", f"{len(vectors)} vectors for {rows} memories")
-    if not vectors.flags.c_contiguous:
-        raise InvalidInput.of("vectors", "is not C-contiguous; make it so with numpy.ascontiguousarray")
-
-
-def _check_texts(texts: Sequence[Any], argument: str = "text") -> None:
-    """Refuse before the embedder is asked what the core would refuse after it."""
-    for place, text in enumerate(texts):
-        name = argument if len(texts) == 1 else f"items[{place}].{argument}"
-        if not isinstance(text, str):
-            raise InvalidInput.of(name, f"must be a str, not {type(text).__name__}")
-        if not text.strip():
-            raise InvalidInput.of(name, f"{shown(text)} is empty")
-        if not text.isascii():
-            try:
-                text.encode()
-            except UnicodeEncodeError:
-                raise InvalidInput.of(name, "has a lone surrogate, which no UTF-8 can hold") from None
-
-
-def _refuse_unknown(fields: Mapping[str, Any], known: frozenset[str]) -> None:
-    for name in fields:
-        if name not in known:
-            from .errors import nearest
-
-            raise InvalidInput.of(name, f"unknown; {nearest(name, sorted(known))}")
-
-
-def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields as the core reads them: times in seconds, objects as JSON, names as they are."""
-    return {name: _plain_value(name, value) for name, value in fields.items()}
-
-
-def _plain_value(name: str, value: Any) -> Any:
-    if name in _TIMES:
-        return optional_seconds(value, name)
-    if name in _OBJECTS:
-        return _json(name, value)
-    return value
-
-
-def _json(name: str, value: Any) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, Mapping):
-        raise InvalidInput.of(name, f"{shown(value)} is not a dict")
-    if not value:
-        return None
-    try:
-        return json.dumps(_with_text_keys(name, value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput.of(name, f"{shown(value)} is not JSON: {error}") from None
-
-
-def _with_text_keys(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    for key in value:
-        if not isinstance(key, str):
-            raise InvalidInput.of(name, f"the key {shown(key)} is not a str")
-    return dict(value)
-
-
-def _columns(items: Iterable[Any], shared: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Any]]]:
-    """Items as texts and one list per field that any of them gives; others have the shared value or the default."""
-    if isinstance(items, (str, bytes, Mapping)):
-        raise InvalidInput.of("items", f"must be a list of memories, not one {type(items).__name__}; add() takes one")
-    texts: list[str] = []
-    given: list[Mapping[str, Any] | None] = []
-    names: set[str] = set()
-    for place, item in enumerate(items):
-        if isinstance(item, str):
-            texts.append(item)
-            given.append(None)
-            continue
-        fields = dict(item) if isinstance(item, Mapping) else _fields_of(item, place)
-        if "text" not in fields:
-            raise InvalidInput.of(f"items[{place}].text", "is needed")
-        texts.append(fields.pop("text"))
-        try:
-            _refuse_unknown(fields, _FIELDS)
-            plain = _plain(fields)
-        except InvalidInput as error:
-            raise InvalidInput.of(f"items[{place}].{error.argument}", str(error).partition(": ")[2]) from None
-        given.append(plain)
-        names |= plain.keys()
-    columns: dict[str, list[Any]] = {}
-    for name in names:
-        fallback = shared.get(name, _DEFAULTS[name])
-        columns[name] = [fallback if fields is None else fields.get(name, fallback) for fields in given]
-    return texts, columns
-
-
-_DEFAULTS: Final[dict[str, Any]] = {
-    "tier": "semantic",
-    "importance": 0.5,
-    "session": None,
-    "about": None,
-    "source": "user",
-    "trust": 1.0,
-    "tags": (),
-    "labels": (),
-    "private": None,
-    "metadata": None,
-    "created_at": None,
-    "expires_at": None,
-    "half_life": None,
-    "pinned": False,
-    "derived_from": (),
-    "idempotency_key": None,
-}
-
-
-def _fields_of(item: Any, place: int) -> dict[str, Any]:
-    given = getattr(item, "given", None)
-    if given is None:
-        raise InvalidInput.of(f"items[{place}]", f"must be a str, a dict or a MemoryItem, not {type(item).__name__}")
-    return {name: value for name, value in given().items() if name in _FIELDS or name == "text"}
-
-
-def _ids(items: Any) -> list[str]:
-    if isinstance(items, str):
-        return [items]
-    if isinstance(items, Hits):
-        return items.ids
-    if not isinstance(items, Iterable):
-        items = [items]
-    return [item if isinstance(item, str) else _id_of(item) for item in items]
-
-
-def _id_of(item: Hit | BriefingItem | MemoryItem | Any) -> str:
-    id = getattr(item, "id", None)
-    if not isinstance(id, str):
-        raise InvalidInput.of("ids", f"{shown(item)} is neither an id nor a memory")
-    return id
-
-
-def _count(argument: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= 10_000:
-        raise InvalidInput.of(argument, f"{shown(value)} is not a whole number from {least} to 10,000")
-    return int(value)
-
-
-def _filters(**given: Any) -> dict[str, Any]:
-    filters = {name: value for name, value in given.items() if value is not None}
-    for name in ("tiers", "must"):
-        if isinstance(filters.get(name), str):
-            filters[name] = [filters[name]]
-    if "where" in filters:
-        where = filters["where"]
-        if not isinstance(where, Mapping):
-            raise InvalidInput.of("where", f"{shown(where)} is not a dict")
-        filters["where"] = {key: _comparable(value) for key, value in where.items()}
-    return filters
-
-
-def _comparable(value: Any) -> Any:
-    """A condition as the core reads it: times in seconds, sets as lists."""
-    if isinstance(value, datetime):
-        return to_seconds(value, "where")
-    if isinstance(value, Mapping):
-        return {operator: _comparable(operand) for operator, operand in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_comparable(one) for one in value]
-    return value
-
-
-def _grant(grant: Grant | None) -> dict[str, Any] | None:
-    if grant is None:
-        return None
-    if not isinstance(grant, Mapping) or not grant.keys() <= {"labels", "fields"}:
-        raise InvalidInput.of("grant", f'{shown(grant)} is not a dict of "labels" and "fields"')
-    return dict(grant)
-
-
-=======
->>>>>>> main
 def _candidate(row: Mapping[str, Any], **found: Any) -> Candidate:
     from .policy.briefing import Candidate
     from .tiers import Source

@@ -317,7 +317,7 @@ impl PyEngine {
         Ok(PyExport::new(export, self.process))
     }
 
-    /// The vectors of memories by id: for each its f16 numbers as bytes, None where there is none.
+    /// The vectors of memories by id: for each its f16 numbers as bytes, None where there is none to be seen.
     #[pyo3(signature = (id_list, grant, now))]
     fn vectors<'py>(
         &self,

@@ -16,6 +16,7 @@
 //! is one connection, and that would wait for itself), and no other SQLite library opens the file in this process.
 
 mod backup;
+mod commit_view;
 mod failure;
 mod load;
 mod network;
@@ -26,7 +27,6 @@ mod record;
 mod schema;
 mod transaction;
 mod verify;
-mod view;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -39,6 +39,7 @@ use rusqlite::Connection;
 use crate::base::{Error, MemoryId, Micros, Result, Row};
 
 pub use backup::BackupReport;
+pub use commit_view::CommitView;
 pub use load::{Loaded, Parts, StoredRow};
 pub use open::sqlite_version;
 pub use query::{Answer, SqlValue};
@@ -46,7 +47,6 @@ pub use read::{Edge, Event};
 pub use schema::SCHEMA_VERSION;
 pub use transaction::Transaction;
 pub use verify::VerifyReport;
-pub use view::View;
 pub use write::{Arrival, Written};
 
 /// The file inside a store's directory.

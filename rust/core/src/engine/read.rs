@@ -88,31 +88,28 @@ impl Engine {
     /// label that was not granted is denied. Superseded and merged ones can be read.
     pub fn get(&self, ids: &[MemoryId], viewer: &Viewer, now: Micros) -> Result<Vec<Item>> {
         self.catch_up()?;
-        let heads = self.readable(ids, viewer, now)?;
-        self.items(heads, viewer)
-    }
-
-    /// The rows and heads of memories that the reader may read by their ids.
-    pub(super) fn readable(&self, ids: &[MemoryId], viewer: &Viewer, now: Micros) -> Result<Vec<(Row, Head)>> {
-        let picture = self.picture.read();
-        let columns = &picture.columns;
-        let mut heads = Vec::with_capacity(ids.len());
-        for id in ids {
-            let row = columns.find(*id).ok_or_else(|| Error::not_found(*id))?;
-            let labels = columns.labels(row);
-            let missing = match hidden(columns, row, viewer, now) {
-                None => 0,
-                Some(Hidden::Private(missing)) => missing,
-                // What was retired stays readable, to those who might have read it before.
-                Some(Hidden::Gone(State::Superseded | State::Merged)) => labels & !viewer.granted(columns),
-                Some(Hidden::Absent | Hidden::Gone(_) | Hidden::Expired) => return Err(Error::not_found(*id)),
-            };
-            if let Some(label) = columns.label_names(missing).into_iter().next() {
-                return Err(Error::AccessDenied { id: id.to_string(), label: label.into() });
+        let heads = {
+            let picture = self.picture.read();
+            let columns = &picture.columns;
+            let mut heads = Vec::with_capacity(ids.len());
+            for id in ids {
+                let row = columns.find(*id).ok_or_else(|| Error::not_found(*id))?;
+                let labels = columns.labels(row);
+                let missing = match hidden(columns, row, viewer, now) {
+                    None => 0,
+                    Some(Hidden::Private(missing)) => missing,
+                    // What was retired stays readable, to those who might have read it before.
+                    Some(Hidden::Gone(State::Superseded | State::Merged)) => labels & !viewer.granted(columns),
+                    Some(Hidden::Absent | Hidden::Gone(_) | Hidden::Expired) => return Err(Error::not_found(*id)),
+                };
+                if let Some(label) = columns.label_names(missing).into_iter().next() {
+                    return Err(Error::AccessDenied { id: id.to_string(), label: label.into() });
+                }
+                heads.push((row, columns.head(row).ok_or_else(|| Error::not_found(*id))?));
             }
-            heads.push((row, columns.head(row).ok_or_else(|| Error::not_found(*id))?));
-        }
-        Ok(heads)
+            heads
+        };
+        self.items(heads, viewer)
     }
 
     /// The texts of rows that a search or a listing of the same reader gave.

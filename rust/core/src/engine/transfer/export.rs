@@ -3,7 +3,7 @@
 use super::columns::Writer;
 use super::{Chunk, Origin, Part};
 use crate::base::{EdgeKind, Error, Micros, Result, Row};
-use crate::disk::{Parts, StoredRow, View};
+use crate::disk::{CommitView, Parts, StoredRow};
 use crate::engine::Engine;
 use crate::engine::write::Model;
 
@@ -13,7 +13,7 @@ pub(super) const NEVER: i64 = i64::MIN;
 /// A store at one commit, given out chunk by chunk. While it lives, the disk's log is not emptied.
 #[derive(Debug)]
 pub struct Export {
-    view: View,
+    view: CommitView,
     origin: Origin,
     place: Place,
     given: usize,
@@ -36,7 +36,7 @@ impl Engine {
         if self.disk.check_writable().is_ok() {
             self.flush_uses(now)?;
         }
-        let view = self.disk.view()?;
+        let view = self.disk.commit_view()?;
         let corrupt = |what: &str, message: String| Error::Corrupt { what: what.to_owned(), message };
         let created_at = view.meta("created_at")?.unwrap_or_default();
         let created_at = created_at.parse().map_err(|_| corrupt("the setting \"created_at\"", created_at.clone()))?;

@@ -12,7 +12,7 @@ pub use export::Export;
 pub use import::Import;
 
 use super::Engine;
-use super::visibility::Viewer;
+use super::visibility::{Viewer, hidden};
 use super::write::Model;
 use crate::base::{Error, MemoryId, Micros, Result};
 
@@ -75,12 +75,28 @@ pub struct Origin {
 }
 
 impl Engine {
-    /// The vectors of memories as the bits of f16 numbers, under the rules of [`Engine::get`]; `None` where there is
-    /// none.
+    /// The vectors of memories as the bits of f16 numbers; `None` where there is none, or none that the reader may see.
     pub fn vectors(&self, ids: &[MemoryId], viewer: &Viewer, now: Micros) -> Result<Vec<Option<Vec<u16>>>> {
         self.catch_up()?;
-        let rows: Vec<_> = self.readable(ids, viewer, now)?.into_iter().map(|(row, _)| row).collect();
+        let mut places = Vec::with_capacity(ids.len());
+        let mut rows = Vec::with_capacity(ids.len());
+        {
+            let picture = self.picture.read();
+            let columns = &picture.columns;
+            for (place, id) in ids.iter().enumerate() {
+                if let Some(row) = columns.find(*id)
+                    && hidden(columns, row, viewer, now).is_none()
+                {
+                    places.push(place);
+                    rows.push(row);
+                }
+            }
+        }
         self.disk.settle_group()?;
-        self.disk.vectors(&rows)
+        let mut vectors = vec![None; ids.len()];
+        for (place, vector) in places.into_iter().zip(self.disk.vectors(&rows)?) {
+            vectors[place] = vector;
+        }
+        Ok(vectors)
     }
 }

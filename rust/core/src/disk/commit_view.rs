@@ -7,14 +7,15 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
 use super::failure::Failure;
-use super::read::{Scan, counter, follows, meta, read_edge, read_event, select};
+use super::load::{Scan, select};
+use super::read::{counter, follows, meta, read_edge, read_event};
 use super::record::{self, Encoder};
 use super::{Disk, Event, Parts, StoredRow, open};
 use crate::base::{EdgeKind, Error, MemoryId, Result, Row};
 
 /// A look at the store that stays the same until it is dropped. The log is not emptied meanwhile.
 #[derive(Debug)]
-pub struct View {
+pub struct CommitView {
     connection: Connection,
     path: String,
     busy_timeout_ms: u64,
@@ -24,10 +25,10 @@ pub struct View {
 
 impl Disk {
     /// Opens a view of the last commit. A store in RAM has one connection, so its pages are copied first.
-    pub fn view(&self) -> Result<View> {
+    pub fn commit_view(&self) -> Result<CommitView> {
         self.check_open()?;
         let (path, busy_timeout_ms) = (self.shown_path(), self.options.busy_timeout_ms);
-        let opened = || -> Result<View, Failure> {
+        let opened = || -> Result<CommitView, Failure> {
             let connection = match &self.place {
                 Some(place) => open::reader(place, &self.options)?,
                 None => self.copy_in_memory()?,
@@ -36,7 +37,7 @@ impl Disk {
             // SQLite's transaction starts with the first read.
             let counter = counter(&connection)?;
             let (commit, memories) = (counter.commit, counter.rows);
-            Ok(View { connection, path: path.clone(), busy_timeout_ms, commit, memories })
+            Ok(CommitView { connection, path: path.clone(), busy_timeout_ms, commit, memories })
         };
         opened().map_err(|failure| failure.reading("open a view of the store", &path, busy_timeout_ms))
     }
@@ -53,7 +54,7 @@ impl Disk {
     }
 }
 
-impl View {
+impl CommitView {
     /// The commit it shows.
     pub fn commit(&self) -> u64 {
         self.commit
