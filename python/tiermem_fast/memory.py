@@ -983,8 +983,9 @@ class TierMemory:
         from .jsonl import export_lines
 
         moment = to_seconds(now, "now")
-        model = self._engine.stats(moment)["model_id"]
-        return export_lines(file, self._pages(filters_of(where=where), rights_of(grant), vectors, moment), model=model)
+        known = self._engine.model()
+        pages = self._pages(filters_of(where=where), rights_of(grant), vectors, moment)
+        return export_lines(file, pages, model=None if known is None else known[0])
 
     def _pages(
         self, filters: dict[str, Any], rights: dict[str, Any] | None, with_vectors: bool, moment: float

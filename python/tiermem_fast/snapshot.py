@@ -186,7 +186,7 @@ class Snapshot:
 
     def _frames(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each frame's name and values; the end only when everything before it was as it says."""
-        self._file.seek(0)
+        self._begin()
         counts = dict.fromkeys(PARTS, 0)
         memories = digest = None
         number, last = 0, "header"
@@ -210,16 +210,23 @@ class Snapshot:
         if self._file.tell() != self._size:
             raise self._damaged(self._file.tell(), f"{self._size - self._file.tell()} bytes follow the end")
 
+    def _begin(self) -> None:
+        """Go to the first byte of what at least looks like a snapshot."""
+        self._file.seek(0)
+        if self._file.read(len(_BEGINNING)) != _BEGINNING:
+            raise self._foreign()
+        self._file.seek(0)
+
     def _frame(self, number: int, before: bytes | None) -> tuple[str, bytes, bytes]:
         """The next frame's name, payload and digest, verified."""
         start = self._file.tell()
         head = self._exactly(2)
         if head[0] != 0x94 or not 0xA1 <= head[1] <= 0xB0:
-            raise self._no_frame(start)
+            raise self._damaged(start, "no frame begins there")
         head += self._exactly((head[1] & 0x1F) + 10)
         numbered, sized = head[-10:-5], head[-5:]
-        if numbered[0] != 0xCE or sized[0] != 0xC6 or (number == 0 and not head.startswith(_BEGINNING)):
-            raise self._no_frame(start)
+        if numbered[0] != 0xCE or sized[0] != 0xC6:
+            raise self._damaged(start, "no frame begins there")
         length = int.from_bytes(sized[1:], "big")
         if length > _MOST_BYTES or length > self._size - self._file.tell():
             raise self._damaged(start, f"a frame of {length} bytes does not fit")
@@ -236,7 +243,7 @@ class Snapshot:
         values = self._map(payload, 0)
         version = values.get("version")
         if values.get("format") != FORMAT or type(version) is not int or version < 1:
-            raise InvalidInput.of("file", f"{self._path} is not a snapshot of tiermem_fast")
+            raise self._foreign()
         if version > VERSION:
             message = (
                 f"{self._path} has format version {version}, this version reads up to {VERSION}; upgrade tiermem-fast"
@@ -279,15 +286,11 @@ class Snapshot:
         except OSError as error:
             raise storage_error("read", self._path, error) from error
         if len(data) < count:
-            if self._file.tell() < len(_BEGINNING):
-                raise InvalidInput.of("file", f"{self._path} is not a snapshot of tiermem_fast")
             raise self._damaged(self._file.tell(), "it is cut off there")
         return data
 
-    def _no_frame(self, start: int) -> Exception:
-        if start == 0:
-            return InvalidInput.of("file", f"{self._path} is not a snapshot of tiermem_fast")
-        return self._damaged(start, "no frame begins there")
+    def _foreign(self) -> InvalidInput:
+        return InvalidInput.of("file", f"{self._path} is not a snapshot of tiermem_fast")
 
     def _damaged(self, place: int, message: str) -> CorruptStore:
         path = str(self._path)
