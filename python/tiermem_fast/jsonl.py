@@ -15,7 +15,7 @@ from typing import IO, Any, Final, Literal
 
 import numpy as np
 
-from .errors import InvalidInput, LimitExceeded, MemoryNotFound, ModelMismatch, TiermemError, shown
+from .errors import InvalidInput, LimitExceeded, MemoryNotFound, TiermemError, shown
 from .files import as_path, new_file, storage_error
 from .models import ImportReport, MemoryItem, SkippedLine
 
@@ -36,9 +36,10 @@ Progress = Callable[[int, int], object]
 
 @dataclass(slots=True)
 class Line:
-    """One line, read: its number, the memory, and the vector with its model where it has one."""
+    """One line, read: its number, how many were read with it, the memory, and the vector with its model."""
 
     number: int
+    read: int
     id: str
     item: dict[str, Any]
     vector: np.ndarray | None = None
@@ -75,13 +76,12 @@ def _write_all(file: IO[Any], items: Iterable[tuple[MemoryItem, np.ndarray | Non
     lines = 0
     as_bytes = _takes_bytes(file)
     for item, vector in items:
-        fields = item.model_dump(mode="json")
+        line = item.model_dump_json()
         if vector is not None:
             # Five digits bring every float16 back.
-            fields["vector"] = [float(f"{value:.5g}") for value in vector.tolist()]
-            fields["vector_model"] = model
-        line = json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
-        file.write(line.encode() if as_bytes else line)
+            values = ",".join(f"{value:.5g}" for value in vector.tolist())
+            line = f'{line[:-1]},"vector":[{values}],"vector_model":{json.dumps(model, ensure_ascii=False)}}}'
+        file.write(f"{line}\n".encode() if as_bytes else f"{line}\n")
         lines += 1
     return lines
 
@@ -198,9 +198,9 @@ class _Importer:
         try:
             if isinstance(raw, InvalidInput):
                 raise raw
-            line = _parsed(number, raw)
+            line = _parsed(number, self._report.read, raw)
         except InvalidInput as error:
-            self._refuse(number, error)
+            self._refuse(number, self._report.read, error)
             return
         if self.waiting and not _go_together(self.waiting[-1], line):
             self.flush()
@@ -225,7 +225,7 @@ class _Importer:
             added = self._add([line.item for line in lines], vectors, lines[0].model)
         except (InvalidInput, MemoryNotFound) as error:
             if len(lines) == 1:
-                self._refuse(lines[0].number, error)
+                self._refuse(lines[0].number, lines[0].read, error)
                 return
             middle = len(lines) // 2
             self._store(lines[:middle])
@@ -245,15 +245,15 @@ class _Importer:
         self._report.unlinked += len(wanted) - len(links)
         line.item["derived_from"] = links
 
-    def _refuse(self, number: int, error: InvalidInput | MemoryNotFound) -> None:
+    def _refuse(self, number: int, read: int, error: InvalidInput | MemoryNotFound) -> None:
         # A chunk of one still counts its items.
         reason = str(error).removeprefix("items[0].")
         if self._skip:
             self._report.skipped.append(SkippedLine(line=number, reason=reason))
             return
-        if not isinstance(error, ModelMismatch):
-            # The lines before this one are good.
-            self.flush()
+        # Those before it that wait are good as far as is known; those behind it were not looked at.
+        self.flush()
+        self._report.read = read
         error.args = (f"line {number}: {reason}", *error.args[1:])
         error.line = number  # type: ignore[union-attr]
         raise error
@@ -266,7 +266,7 @@ def _go_together(before: Line, line: Line) -> bool:
     return same_shape and before.model == line.model
 
 
-def _parsed(number: int, raw: bytes) -> Line:
+def _parsed(number: int, read: int, raw: bytes) -> Line:
     """A line as a memory, or an :class:`.errors.InvalidInput` that names the field."""
     try:
         fields = json.loads(raw.decode())
@@ -280,7 +280,7 @@ def _parsed(number: int, raw: bytes) -> Line:
     if model is not None and not isinstance(model, str):
         raise InvalidInput.of("vector_model", f"{shown(model)} is not a text")
     item = MemoryItem.model_validate(fields)
-    return Line(number, item.id, item.given(), vector, None if vector is None else model)
+    return Line(number, read, item.id, item.given(), vector, None if vector is None else model)
 
 
 def _vector(values: Any) -> np.ndarray | None:
@@ -289,7 +289,8 @@ def _vector(values: Any) -> np.ndarray | None:
     if not isinstance(values, list) or not all(type(value) in {int, float} for value in values):
         raise InvalidInput.of("vector", f"{shown(values)} is not a list of numbers")
     try:
-        return np.asarray(values, dtype=np.float32)
+        with np.errstate(over="ignore"):  # the store refuses infinity by its place
+            return np.asarray(values, dtype=np.float32)
     except (OverflowError, ValueError) as error:
         raise InvalidInput.of("vector", str(error)) from None
 
