@@ -13,6 +13,7 @@ import tempfile
 import warnings
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -243,7 +244,7 @@ FIELDS = [
     *object_faults("private"),
     *(Bad("expires_at", value) for value in NO_TIMES),
     *(Bad("half_life", value) for value in (0, -1, math.nan, -math.inf, 1e12, "60", True, [1.0])),
-    *(Bad("pinned", value) for value in (1, 0.0, "yes", None, [])),
+    *(Bad("pinned", value) for value in (1, 0.0, "yes", None, [True])),
 ]
 # And those that only its birth may have.
 BIRTH_FIELDS = [
@@ -443,6 +444,8 @@ QUERIES = [
     *(Bad("query", value, type(value).__name__) for value in (None, 3, b"x", ["x"])),
 ]
 COUNTS = (0, -1, 10_001, 10**30, True, False, 1.0, 1.5, math.nan, "5", None, [1])
+NO_GRANTS: tuple[Any, ...] = ("health", ["health"], {"lables": []}, {"everything": True}, 3)
+NO_RIGHTS: tuple[Any, ...] = ({"labels": "health"}, {"fields": 3}, {"labels": [3]}, {"labels": [LONE]})
 FILTERS = [
     *(Bad("tiers", value, named="tiers?") for value in ("semantik", ["semantic", "x"], [], 3, [3], [None], LONE)),
     *(Bad("session", value) for value in (LONE, 3, b"s", ["s"])),
@@ -475,8 +478,8 @@ FILTERS = [
     Bad("where", {"until": None}, "NoneType"),
     Bad("where", {"since": datetime(1969, 1, 1)}, "1970"),
     Bad("where", {"n": list(range(4_097))}, "4097 is over", LimitExceeded, "where 4,097 values", "values in a filter"),
-    *(Bad("grant", value, "grant") for value in ("health", ["health"], {"lables": []}, {"everything": True}, 3)),
-    *(Bad("grant", value) for value in ({"labels": "health"}, {"fields": 3}, {"labels": [3]}, {"labels": [LONE]})),
+    *(Bad("grant", value, "grant") for value in NO_GRANTS),
+    *(Bad("grant", value) for value in NO_RIGHTS),
 ]  # fmt: skip
 
 
@@ -515,15 +518,13 @@ class TestReading:
 
     def test_brief(self, store):
         for budget in (-1, 1.5, True, "100", math.nan):
-            refused(
-                store, Bad("budget", budget), lambda budget=budget: store.mem.brief("alpha", budget=budget, now=NOW)
-            )
+            refused(store, Bad("budget", budget), partial(store.mem.brief, "alpha", budget=budget, now=NOW))
         refused(store, Bad("query", LONE), lambda: store.mem.brief(LONE, now=NOW))
         for argument in ("session", "about"):
             refused(
                 store,
                 Bad(argument, LONE),
-                lambda argument=argument: store.mem.brief("alpha", **{argument: LONE}, now=NOW),
+                partial(store.mem.brief, "alpha", **{argument: LONE}, now=NOW),
             )
 
     @pytest.mark.parametrize("statement", ["", "delete from memory", "update content set text = 'x'", "drop table memory",
@@ -569,12 +570,12 @@ def public_methods() -> list[str]:
 class TestTimes:
     def test_every_method_with_a_time_is_tried(self):
         timed = {name for name in public_methods() if "now" in inspect.signature(getattr(TierMemory, name)).parameters}
-        assert timed <= WITH_TIME.keys()
+        assert timed <= WITH_TIME.keys(), "a new method wants a line in WITH_TIME"
 
     @pytest.mark.parametrize("method", WITH_TIME)
     def test_now(self, store, method):
         for bad in TIMES:
-            refused(store, bad, lambda bad=bad: WITH_TIME[method](store, bad.value))
+            refused(store, bad, partial(WITH_TIME[method], store, bad.value))
 
     @cases(TIMES)
     def test_open(self, tmp_path, bad):
@@ -619,10 +620,15 @@ class TestIds:
         bad = Bad("ids", id, re.escape(id), MemoryNotFound)
         refused(either, bad, lambda: getattr(either.mem, method)([either.id, id, either.other], now=NOW))
 
+    @pytest.mark.xfail(reason="used() looks at the state of a memory and not at its end", strict=True)
+    def test_what_has_ended_is_not_used(self, fresh):
+        id = fresh.mem.add("ends", expires_at=NOW + 1, now=NOW)
+        refused(fresh, Bad("id", id, "", MemoryNotFound), lambda: fresh.mem.used(id, now=NOW + 1))
+
     def test_restore_takes_only_what_is_forgotten(self, either):
         for id in (either.id, either.old):
             bad = Bad("ids", id, "not forgotten")
-            refused(either, bad, lambda which=id: either.mem.restore([either.forgotten, which], now=NOW))
+            refused(either, bad, partial(either.mem.restore, [either.forgotten, id], now=NOW))
         refused(
             either, Bad("ids", UNKNOWN, "", MemoryNotFound), lambda: either.mem.restore([either.forgotten, UNKNOWN])
         )
@@ -651,16 +657,15 @@ class TestWhatIsJustAllowed:
 
     def test_numbers_times_and_names(self, fresh):
         add = fresh.mem.add
-        for place, fields in enumerate(
-            [
+        allowed: list[dict[str, Any]] = [
                 {"importance": 0}, {"importance": 1}, {"importance": np.float32(0.3)}, {"trust": 0.0}, {"created_at": 0},
                 {"created_at": datetime(9999, 12, 31)}, {"session": "x" * 512}, {"about": "é" * 256}, {"tags": {"a"}},
                 {"tags": ["a", "a"]}, {"labels": [f"n{number}" for number in range(60)]}, {"half_life": math.inf},
                 {"metadata": deep(16)}, {"metadata": {"a": "x" * 65_528}}, {"metadata": {}}, {"metadata": None},
                 {"metadata": {"": {"": None}}}, {"metadata": {"nul": "\0"}}, {"private": {"键": "值"}}, {"half_life": 1e-3},
                 {"expires_at": datetime(2030, 1, 1, tzinfo=UTC)}, {"derived_from": [fresh.id, fresh.forgotten]},
-            ]
-        ):  # fmt: skip
+            ]  # fmt: skip
+        for place, fields in enumerate(allowed):
             id = add(f"allowed {place}", now=NOW, **fields)
             assert id.created
             labels = {"labels": [f"n{number}" for number in range(60)], "fields": ["键"]}
@@ -695,7 +700,9 @@ CALLS: dict[str, Callable[[Store], object]] = {
 
 class TestAfterClose:
     def test_every_method_is_tried(self):
-        assert set(public_methods()) == CALLS.keys()
+        assert set(public_methods()) == CALLS.keys(), (
+            "a new method wants a line in CALLS, or in WITH_TIME when it takes one"
+        )
 
     @pytest.mark.parametrize("method", CALLS)
     def test_is_refused(self, either, method, tmp_path):
@@ -782,7 +789,7 @@ class TestAfterFork:
         hits = either.mem.search("alpha", now=NOW)
 
         def work() -> dict[str, str]:
-            answers = {name: outcome(lambda call=call: call(either)) for name, call in CALLS.items()}
+            answers = {name: outcome(partial(call, either)) for name, call in CALLS.items()}
             answers["close"] = outcome(either.mem.close)
             answers["texts"] = outcome(lambda: hits.texts)
             return answers

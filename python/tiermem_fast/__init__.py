@@ -35,6 +35,7 @@ from .results import AddedId, Hits
 from .tiers import Source, Tier
 
 if TYPE_CHECKING:
+    from .aio import AsyncTierMemory
     from .config import Config
     from .embedding import Embedder, as_embedder
     from .models import (
@@ -48,10 +49,12 @@ if TYPE_CHECKING:
         SnapshotReport,
         Stats,
     )
+    from .tenants import Tenants
 
 __all__ = [
     "AccessDenied",
     "AddedId",
+    "AsyncTierMemory",
     "Briefing",
     "BriefingItem",
     "Config",
@@ -78,6 +81,7 @@ __all__ = [
     "StoreClosed",
     "StoreForked",
     "StoreLocked",
+    "Tenants",
     "Tier",
     "TierMemory",
     "TiermemError",
@@ -91,6 +95,7 @@ __version__: str = build_info()["version"]
 
 # What needs pydantic, or is not needed by every program, is imported when it is first named.
 _LATER = {
+    "AsyncTierMemory": "aio",
     "Briefing": "models",
     "BriefingItem": "models",
     "Config": "config",
@@ -102,6 +107,7 @@ _LATER = {
     "MemoryItem": "models",
     "SnapshotReport": "models",
     "Stats": "models",
+    "Tenants": "tenants",
     "as_embedder": "embedding",
 }
 

@@ -10,6 +10,7 @@ import builtins
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import numpy as np
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
         SnapshotReport,
         Stats,
     )
-    from .policy.briefing import Candidate
+    from .policy.briefing import Candidate, DroppedCandidate
     from .policy.tokens import TokenCounter
     from .snapshot import Progress
 
@@ -68,6 +69,8 @@ _EXTERNAL = "external"
 """The model of vectors that came without an embedder."""
 
 _SEARCHED_TIERS = ("semantic", "episodic", "procedural")
+_SEARCHED = 50
+"""Memories that a briefing looks at, at most, to answer its question."""
 
 
 class TierMemory:
@@ -85,7 +88,7 @@ class TierMemory:
     (True, 'Replies to Director Li stay formal')
     """
 
-    __slots__ = ("_config", "_embedder", "_engine", "_floor", "_path", "_read_only")
+    __slots__ = ("__weakref__", "_config", "_embedder", "_engine", "_floor", "_path", "_read_only")
 
     def __init__(
         self,
@@ -294,6 +297,7 @@ class TierMemory:
 
     def add_many(
         self,
+        /,
         items: Iterable[str | Mapping[str, Any] | MemoryItem],
         *,
         vectors: npt.NDArray[np.float32] | None = None,
@@ -374,7 +378,7 @@ class TierMemory:
             for id, outcome in zip(ids, outcomes.tolist(), strict=True)
         ]
 
-    def update(self, id: str, *, now: TimeLike = None, **fields: Any) -> None:
+    def update(self, /, id: str, *, now: TimeLike = None, **fields: Any) -> None:
         """Change fields of a memory. Its text stays; :meth:`supersede` says it anew.
 
         Parameters
@@ -410,7 +414,14 @@ class TierMemory:
         self._engine.update(id, plain(fields), to_seconds(now, "now"))
 
     def supersede(
-        self, id: str, text: str, *, vector: npt.NDArray[np.float32] | None = None, now: TimeLike = None, **fields: Any
+        self,
+        /,
+        id: str,
+        text: str,
+        *,
+        vector: npt.NDArray[np.float32] | None = None,
+        now: TimeLike = None,
+        **fields: Any,
     ) -> AddedId:
         """Put a new memory in the place of an old one, which stays readable by its id.
 
@@ -741,7 +752,7 @@ class TierMemory:
         if settings.get("min_relevance") is None:
             settings["min_relevance"] = LEAST_RELEVANCE
         rules = BriefingRules(**settings)
-        candidates, rows = self._candidates(query, task, session, about, grant, rules, moment)
+        candidates, rows, faint = self._candidates(query, task, session, about, grant, rules, moment)
         draft = draft_briefing(
             candidates,
             query=query,
@@ -755,6 +766,7 @@ class TierMemory:
         )
         from .models import MemoryItem
 
+        draft = replace(draft, dropped=draft.dropped + faint)
         return draft.as_briefing({item.id: MemoryItem.from_row(rows[item.id]) for item in draft.items})
 
     def _candidates(
@@ -766,11 +778,12 @@ class TierMemory:
         grant: Grant | None,
         rules: Any,
         moment: float,
-    ) -> tuple[builtins.list[Candidate], dict[str, dict[str, Any]]]:
-        """What may go into a briefing, of all tiers, with the rows behind it."""
+    ) -> tuple[builtins.list[Candidate], dict[str, dict[str, Any]], tuple[DroppedCandidate, ...]]:
+        """What may go into a briefing, of all tiers, with the rows behind it, and what is too faint for it."""
         rights = rights_of(grant)
         rows: dict[str, dict[str, Any]] = {}
         found: dict[str, Candidate] = {}
+        faint: tuple[DroppedCandidate, ...] = ()
 
         def listed(tier: str, in_session: str | None, limit: int, why: str) -> None:
             conditions = {"session": in_session} if in_session is not None else {"where": {"session": None}}
@@ -788,20 +801,37 @@ class TierMemory:
                 rows[row["id"]] = row
                 found[row["id"]] = _candidate(row, why=f"a rule for the task {task}")
         if isinstance(query, str) and query.strip():
-            hits = self.search(query, k=50, tiers=_SEARCHED_TIERS, about=about, grant=grant, now=moment)
-            floor = self._relevance_floor()
-            for hit in hits.rows():
-                if hit["id"] not in found:
-                    rows[hit["id"]] = hit
-                    relevance = relevance_of(hit["vector_score"], hit["keyword_score"], floor=floor)
-                    found[hit["id"]] = _candidate(
-                        hit,
+            found_now, faint = self._found(query, about, grant, rules, moment)
+            for row, relevance in found_now:
+                if row["id"] not in found:
+                    rows[row["id"]] = row
+                    found[row["id"]] = _candidate(
+                        row,
                         relevance=relevance,
-                        score=hit["score"],
-                        strength=hit["strength"],
+                        score=row["score"],
+                        strength=row["strength"],
                         why="answers the question",
                     )
-        return list(found.values()), rows
+        return list(found.values()), rows, tuple(one for one in faint if one.id not in found)
+
+    def _found(
+        self, query: str, about: str | None, grant: Grant | None, rules: Any, moment: float
+    ) -> tuple[builtins.list[tuple[dict[str, Any], float]], tuple[DroppedCandidate, ...]]:
+        """What answers the question, with its relevance, and what is too faint to be read from disk at all."""
+        from .policy.briefing import DroppedCandidate
+        from .tiers import DropReason
+
+        hits = self.search(query, k=_SEARCHED, tiers=_SEARCHED_TIERS, about=about, grant=grant, now=moment)
+        relevance = relevance_of(hits.vector_scores, hits.keyword_scores, floor=self._relevance_floor())
+        least = max(rules.min_relevance, rules.min_share_of_best * float(relevance.max(initial=0.0)))
+        clear = (relevance >= least).nonzero()[0].tolist()
+        faint = tuple(
+            DroppedCandidate(id, DropReason.BELOW_THRESHOLD, f"relevance {value:.2f} is under {least:.2f}")
+            for id, value in zip(hits.ids, relevance.tolist(), strict=True)
+            if value < least
+        )
+        values = relevance.tolist()
+        return [(row, values[place]) for row, place in zip(hits.rows(clear), clear, strict=True)], faint
 
     def _relevance_floor(self) -> float:
         """The cosine that counts as no relevance at all with this store's embedder."""

@@ -115,7 +115,8 @@ impl Filter {
             .conditions
             .iter()
             .map(|condition| match &condition.test {
-                Test::In(values) | Test::NotIn(values) => values.len(),
+                // A condition without a value is work as well.
+                Test::In(values) | Test::NotIn(values) => values.len().max(1),
                 Test::Range { .. } | Test::Exists(_) => 1,
             })
             .sum();
