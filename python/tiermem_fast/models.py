@@ -670,7 +670,10 @@ class ErasureReceipt(Shape):
         Examples
         --------
         >>> receipt = ErasureReceipt.from_native({"at": 0.0, "scope": "ids", "erased": 2})
-        >>> receipt.digest == receipt.expected_digest(), receipt.model_copy(update={"erased": 1}).expected_digest() == receipt.digest
+        >>> (
+        ...     receipt.digest == receipt.expected_digest(),
+        ...     receipt.model_copy(update={"erased": 1}).expected_digest() == receipt.digest,
+        ... )
         (True, False)
         """
         values = self.model_dump(mode="json", exclude={"digest"})
