@@ -1311,8 +1311,8 @@ class TierMemory:
         Examples
         --------
         >>> mem = TierMemory.open()
-        >>> mem.forget(mem.add("Prefers tea", now=0.0), now=0.0)
-        >>> mem.compact(hidden_for_days=30, now=86_400.0).forgotten, mem.compact(now=86_400.0).forgotten
+        >>> mem.forget(mem.add("Prefers tea", now=1e9), now=1e9)
+        >>> mem.compact(hidden_for_days=30, now=1e9 + 60).forgotten, mem.compact(now=1e9 + 60).forgotten
         (0, 1)
         """
         from .models import CompactReport
