@@ -295,6 +295,8 @@ impl PyEngine {
         answer.set_item("disk_bytes", stats.disk_bytes)?;
         answer.set_item("pending_uses", stats.pending_uses)?;
         answer.set_item("damaged", stats.damaged)?;
+        answer.set_item("rows_read", stats.rows_read)?;
+        answer.set_item("warnings", stats.warnings)?;
         Ok(answer)
     }
 
