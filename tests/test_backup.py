@@ -23,7 +23,9 @@ def test_a_backup_is_a_store(tmp_path: Path) -> None:
         ids = fill(mem, 100)
         mem.used(ids[:3], now=NOW + 60)
         steps: list[tuple[int, int]] = []
-        report = mem.backup(tmp_path / "deep" / "copy", progress=lambda done, all: steps.append((done, all)), now=NOW + 100)
+        report = mem.backup(
+            tmp_path / "deep" / "copy", progress=lambda done, total: steps.append((done, total)), now=NOW + 100
+        )
         mem.add("after the backup", now=NOW)
         assert steps
         assert steps[-1][0] == steps[-1][1] > 0

@@ -28,7 +28,7 @@ STEPS = ("rows", "log", "picture", "derived", "scan", "receipt")
 
 def secret(place: str, number: int) -> str:
     """A text that is found nowhere by chance."""
-    return f"{place} 秘密 \"{number:05}\" {(number * 0x9E3779B97F4A7C15) % 2**64:016x}"
+    return f'{place} 秘密 "{number:05}" {(number * 0x9E3779B97F4A7C15) % 2**64:016x}'
 
 
 def vectors(numbers: range) -> np.ndarray:
@@ -37,7 +37,9 @@ def vectors(numbers: range) -> np.ndarray:
 
 def item(number: int) -> dict[str, Any]:
     return {
-        "text": secret("text", number) if number % 10 else secret("text", number) + " long" * 2_000 + secret("end", number),
+        "text": secret("text", number)
+        if number % 10
+        else secret("text", number) + " long" * 2_000 + secret("end", number),
         "session": secret("session", number // 3),
         "about": secret("about", number),
         "tags": [secret("tag", number)],
@@ -311,7 +313,9 @@ def test_the_lexical_embedder_forgets_its_words(tmp_path: Path) -> None:
         assert any(isinstance(one, str) and one == "秘密" for one in cached_words())
         assert mem.erase(ids, now=NOW).complete
         assert cached_words() == []
-    assert all(secret("text", number).encode() not in data for number in range(50) for data in contents(tmp_path).values())
+    assert all(
+        secret("text", number).encode() not in data for number in range(50) for data in contents(tmp_path).values()
+    )
 
 
 def cached_words() -> list[object]:

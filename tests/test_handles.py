@@ -94,10 +94,16 @@ def test_openings_that_differ_are_refused_by_name(tmp_path: Path, options: dict[
 
 def test_seeded_handles_never_make_the_same_id(tmp_path: Path) -> None:
     config = {"id_seed": 5}
-    with TierMemory.open(tmp_path, config=config, now=NOW) as one, TierMemory.open(tmp_path, config=config, now=NOW) as two:
+    with (
+        TierMemory.open(tmp_path, config=config, now=NOW) as one,
+        TierMemory.open(tmp_path, config=config, now=NOW) as two,
+    ):
         ids = [mem.add(f"{number}", now=NOW) for number in range(50) for mem in (one, two)]
         assert len(set(ids)) == 50  # the same text twice is one memory
-        assert len({mem.add(f"{mem!r} {n} {place}", now=NOW) for n in range(9) for place, mem in enumerate((one, two))}) == 18
+        assert (
+            len({mem.add(f"{mem!r} {n} {place}", now=NOW) for n in range(9) for place, mem in enumerate((one, two))})
+            == 18
+        )
 
 
 def test_threads_that_open_and_close_at_once(tmp_path: Path) -> None:

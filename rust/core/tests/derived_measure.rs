@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "it measures and prints")]
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -34,7 +35,7 @@ impl Numbers {
         let mut text = format!("note {number}:");
         for _ in 0..20 {
             let word = (50_000_f64.powf(self.next())) as u64;
-            text.push_str(&format!(" w{}", word.wrapping_mul(2_654_435_761) % 1_000_003));
+            let _ = write!(text, " w{}", word.wrapping_mul(2_654_435_761) % 1_000_003);
         }
         text
     }

@@ -16,6 +16,7 @@ mod maintain;
 mod picture;
 mod read;
 mod search;
+mod transfer;
 mod upkeep;
 mod uses;
 pub mod visibility;
@@ -31,6 +32,7 @@ pub use input::{NewMemory, Patch};
 pub use maintain::{Consolidation, Maintained, Moved};
 pub use read::{Item, Listing, Stats, TierCount};
 pub use search::{Hits, Query};
+pub use transfer::{Chunk, Export, Import, Origin, Part};
 pub use upkeep::{Compacted, KnownCopy, Verified};
 pub use visibility::{MASK, Viewer};
 pub use write::{Added, Model};
@@ -89,7 +91,11 @@ impl Engine {
     /// Opens the store in a directory, making it when it is missing; `None` is a store in RAM.
     pub fn open(directory: Option<&Path>, options: DiskOptions, config: EngineConfig) -> Result<Self> {
         config.laws.check()?;
-        let disk = Disk::open(directory, options)?;
+        Self::over(Disk::open(directory, options)?, config)
+    }
+
+    /// An engine over a disk that is open already.
+    fn over(disk: Disk, config: EngineConfig) -> Result<Self> {
         let mut picture = Picture::new(&config);
         picture.load(&disk)?;
         let now = disk.options().now;
