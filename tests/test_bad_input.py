@@ -738,7 +738,18 @@ class TestAfterClose:
         fates = {row["state"]: row["id"] for row in store.mem.sql("select id, state from memories order by id desc")}
         store.id, store.forgotten = fates["alive"], fates["forgotten"]
         before = store.dump()
-        writes = {"add", "add_many", "update", "supersede", "forget", "restore", "used", "consolidate", "erase", "compact"}
+        writes = {
+            "add",
+            "add_many",
+            "update",
+            "supersede",
+            "forget",
+            "restore",
+            "used",
+            "consolidate",
+            "erase",
+            "compact",
+        }
         for method in sorted(writes):
             with pytest.raises(ReadOnlyStore):
                 CALLS[method](store)
