@@ -1022,9 +1022,12 @@ class TierMemory:
         export = self._engine.export(vectors, moment)
         try:
             library = _core.build_info()["version"]
-            return write_snapshot(export, path, library=library, written_at=moment, progress=progress)
+            report = write_snapshot(export, path, library=library, written_at=moment, progress=progress)
         finally:
             export.close()
+        # An erasure names the copies that may still hold what it took.
+        self._engine.remember_copy(path, report.commit, moment)
+        return report
 
     @classmethod
     def from_snapshot(
