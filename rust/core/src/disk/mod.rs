@@ -16,6 +16,8 @@
 //! is one connection, and that would wait for itself), and no other SQLite library opens the file in this process.
 
 mod backup;
+mod commit_view;
+mod derived;
 mod erase;
 mod failure;
 mod load;
@@ -41,6 +43,8 @@ use rusqlite::Connection;
 use crate::base::{Error, MemoryId, Micros, Result, Row};
 
 pub use backup::BackupReport;
+pub use commit_view::CommitView;
+pub use derived::{DERIVED_DIRECTORY, DerivedKind, DerivedLock, DerivedName, DerivedOrigin, DerivedWriter, Position};
 pub use erase::Trace;
 pub use load::{Loaded, Parts, StoredRow};
 pub use open::sqlite_version;

@@ -38,6 +38,12 @@ impl Drop for InFlight<'_> {
     }
 }
 
+impl<'engine> Gate<'engine> {
+    pub(super) fn new(held: MutexGuard<'engine, ()>, arrival: Arrival<'engine>) -> Self {
+        Self { held, arrival }
+    }
+}
+
 /// Rows applied to the picture before readers get a turn.
 const SLICE: usize = 512;
 
