@@ -126,9 +126,6 @@ class TestDecay:
         mem.consolidate(now=end)
         assert all(mem.get(id, now=end).id == id for id in ids)
 
-    @pytest.mark.xfail(
-        reason="a half-life that is told is taken for a procedural and for a pinned memory too", strict=True
-    )
     @pytest.mark.parametrize("fields", [{"tier": "procedural"}, {"pinned": True}])
     def test_not_even_when_a_half_life_is_told(self, mem, fields):
         id = mem.add("a rule", half_life=60.0, now=START, **fields)

@@ -39,15 +39,19 @@ if TYPE_CHECKING:
     from .config import Config
     from .embedding import Embedder, as_embedder
     from .models import (
+        BackupReport,
         Briefing,
         BriefingItem,
+        CompactReport,
         ConsolidationReport,
         Dropped,
+        ErasureReceipt,
         Hit,
         ImportReport,
         MemoryItem,
         SnapshotReport,
         Stats,
+        VerifyReport,
     )
     from .tenants import Tenants
 
@@ -55,14 +59,17 @@ __all__ = [
     "AccessDenied",
     "AddedId",
     "AsyncTierMemory",
+    "BackupReport",
     "Briefing",
     "BriefingItem",
+    "CompactReport",
     "Config",
     "ConsolidationReport",
     "CorruptStore",
     "Dropped",
     "DurabilityError",
     "Embedder",
+    "ErasureReceipt",
     "Hit",
     "Hits",
     "ImportReport",
@@ -85,6 +92,7 @@ __all__ = [
     "Tier",
     "TierMemory",
     "TiermemError",
+    "VerifyReport",
     "__version__",
     "as_embedder",
     "build_info",
@@ -96,18 +104,22 @@ __version__: str = build_info()["version"]
 # What needs pydantic, or is not needed by every program, is imported when it is first named.
 _LATER = {
     "AsyncTierMemory": "aio",
+    "BackupReport": "models",
     "Briefing": "models",
     "BriefingItem": "models",
+    "CompactReport": "models",
     "Config": "config",
     "ConsolidationReport": "models",
     "Dropped": "models",
     "Embedder": "embedding",
+    "ErasureReceipt": "models",
     "Hit": "models",
     "ImportReport": "models",
     "MemoryItem": "models",
     "SnapshotReport": "models",
     "Stats": "models",
     "Tenants": "tenants",
+    "VerifyReport": "models",
     "as_embedder": "embedding",
 }
 

@@ -69,6 +69,8 @@ class AsyncTierMemory:
     supersede = _in_thread(TierMemory.supersede)
     forget = _in_thread(TierMemory.forget)
     restore = _in_thread(TierMemory.restore)
+    erase = _in_thread(TierMemory.erase)
+    erasures = _in_thread(TierMemory.erasures)
     used = _in_thread(TierMemory.used)
     get = _in_thread(TierMemory.get)
     search = _in_thread(TierMemory.search)
@@ -83,6 +85,9 @@ class AsyncTierMemory:
     stats = _in_thread(TierMemory.stats)
     maintain = _in_thread(TierMemory.maintain)
     consolidate = _in_thread(TierMemory.consolidate)
+    compact = _in_thread(TierMemory.compact)
+    backup = _in_thread(TierMemory.backup)
+    verify = _in_thread(TierMemory.verify)
     close = _in_thread(TierMemory.close)
 
     @property

@@ -9,7 +9,8 @@ from __future__ import annotations
 import builtins
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -34,7 +35,7 @@ from .arguments import (
     rights_of,
     whole_number,
 )
-from .errors import InvalidInput, MemoryNotFound, ModelMismatch, TiermemError
+from .errors import InvalidInput, MemoryNotFound, ModelMismatch, ReadOnlyStore, TiermemError, shown
 from .policy.relevance import LEAST_RELEVANCE, calibrate, relevance_of
 from .results import AddedId, Hits
 from .tiers import Tier
@@ -48,13 +49,17 @@ if TYPE_CHECKING:
     from .config import Config
     from .embedding import Embedder
     from .models import (
+        BackupReport,
         Briefing,
+        CompactReport,
         ConsolidationReport,
+        ErasureReceipt,
         ImportReport,
         MaintenanceReport,
         MemoryItem,
         SnapshotReport,
         Stats,
+        VerifyReport,
     )
     from .policy.briefing import Candidate, DroppedCandidate
     from .policy.tokens import TokenCounter
@@ -214,6 +219,9 @@ class TierMemory:
     ) -> AddedId:
         """Add a memory, or reinforce the one that says the same in the same tier, session and subject.
 
+        Told again, a memory keeps what it has: the greater importance and the later end hold, labels add up; metadata,
+        tags, private fields and vector of the repeat are not taken over (:meth:`update` changes them).
+
         Parameters
         ----------
         text
@@ -293,7 +301,12 @@ class TierMemory:
         }
         moment = to_seconds(now, "now")
         vectors = None if vector is None else one_vector("vector", vector)[np.newaxis]
-        return self._add_chunk([text], plain(fields), {}, vectors, moment)[0]
+        try:
+            return self._add_chunk([text], plain(fields), {}, vectors, moment)[0]
+        except InvalidInput as error:
+            if vector is not None and error.argument == "vectors":
+                raise InvalidInput.of("vector", str(error).removeprefix("vectors: ")) from None
+            raise
 
     def add_many(
         self,
@@ -492,6 +505,98 @@ class TierMemory:
         """Bring forgotten memories back; all of them or, on an error, none."""
         self._engine.restore(ids_of(ids), to_seconds(now, "now"))
 
+    def erase(
+        self,
+        ids: str | Iterable[str] | None = None,
+        *,
+        session: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        everything: bool = False,
+        cascade: Literal["derived", "all"] = "derived",
+        progress: Callable[[str], object] | None = None,
+        now: TimeLike = None,
+    ) -> ErasureReceipt:
+        """Erase memories from every table and every file of the store, for good, and look for what might be left.
+
+        What was made from erased memories alone goes with them, as does what was folded into them as a duplicate. What was
+        made from others as well, and the versions before and after an erased one, are listed in the receipt to be looked
+        at. Histories, idempotency keys and what could be undone go too. Then every byte of every file in the store's
+        directory is searched for the erased texts and vectors.
+
+        A call that is cut short is completed by the next :meth:`open`. Other writers wait meanwhile and searches go on; the
+        columns and indexes in RAM are made anew, which takes as long as opening the store.
+
+        Parameters
+        ----------
+        ids
+            These memories, in any state.
+        session
+            All of this session. With ``where`` too, what meets both.
+        where
+            All that meet these conditions, as in :meth:`search`, whoever may read them.
+        everything
+            All memories of the store.
+        cascade
+            ``"all"`` also erases what would be listed to be looked at.
+        progress
+            Hears each step that is done: ``"rows"``, ``"log"``, ``"picture"``, ``"derived"``, ``"scan"``, ``"receipt"``.
+            What it raises is raised once the erasure is done.
+        now
+            The time of the call.
+
+        Returns
+        -------
+        ErasureReceipt
+            What went, what was searched, what was found: nothing, if ``receipt.complete``.
+
+        Raises
+        ------
+        MemoryNotFound
+            If one of the ids is not there; then none is erased.
+        InvalidInput
+            If nothing is named, or more than one of ``ids``, ``everything`` and the conditions.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> _ = mem.add_many(["Her number is 555-0100", "Likes jazz"], session="s1")
+        >>> receipt = mem.erase(session="s1")
+        >>> receipt.erased, receipt.complete, mem.count()
+        (2, True, 0)
+        """
+        from .models import ErasureReceipt
+
+        conditions = {"session": session, "where": where}
+        named = [ids is not None, any(value is not None for value in conditions.values()), bool(everything)]
+        if sum(named) != 1:
+            raise InvalidInput.of("erase", "name one of ids, everything, or the conditions session and where")
+        if session is not None and not session:
+            raise InvalidInput.of("session", f"{shown(session)} names no session")
+        if where is not None and not where:
+            raise InvalidInput.of("where", "{} would mean every memory; say everything=True for that")
+        if cascade not in {"derived", "all"}:
+            raise InvalidInput.of("cascade", f"{shown(cascade)} is neither 'derived' nor 'all'")
+        scope = "ids" if ids is not None else "everything" if everything else "where" if session is None else "session"
+        receipt = self._engine.erase(
+            scope,
+            None if ids is None else ids_of(ids),
+            filters_of(**conditions),
+            cascade == "all",
+            progress,
+            to_seconds(now, "now"),
+        )
+        if self._embedder is not None:
+            from .embedding import forget_words
+
+            forget_words()
+        return ErasureReceipt.from_native(receipt)
+
+    def erasures(self) -> builtins.list[ErasureReceipt]:
+        """The receipts of all erasures, oldest first; they hold nothing of what was erased."""
+        from .models import ErasureReceipt
+
+        return [ErasureReceipt.from_native(receipt) for receipt in self._engine.erasures()]
+
     def used(self, items: Any, *, now: TimeLike = None) -> None:
         """Note that memories were used: cited, accepted, acted upon. Being returned is not use.
 
@@ -674,7 +779,28 @@ class TierMemory:
         return self._engine.count(filters, rights_of(grant), to_seconds(now, "now"))
 
     def history(self, id: str) -> builtins.list[dict[str, Any]]:
-        """What happened to a memory, oldest first: dicts of ``at`` (datetime), ``kind``, ``actor`` and ``detail``."""
+        """What happened to a memory in any state, oldest first.
+
+        Returns
+        -------
+        list of dict
+            ``at`` (datetime), ``kind``, ``actor`` (who did it) and ``detail`` of each change. Kinds are ``created,
+            told_again, update, supersede, forget, restore, promote, merge, let_go``. An update says which fields it
+            changed, and not what they hold.
+
+        Raises
+        ------
+        MemoryNotFound
+            If there is none, or it was erased.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> id = mem.add("Prefers tea", now=0.0)
+        >>> mem.update(id, importance=0.9, now=60.0)
+        >>> [(entry["kind"], entry["actor"], entry["at"].minute) for entry in mem.history(id)]
+        [('created', 'user', 0), ('update', 'owner', 1)]
+        """
         from .times import from_seconds
 
         return [
@@ -852,7 +978,8 @@ class TierMemory:
         """Write the whole store into one portable file, as it is at one commit; others may write meanwhile.
 
         The file holds every memory in whatever state with its private fields, history, links and idempotency keys:
-        it is as confidential as the store. It appears when it is whole, in the place of one that is there.
+        it is as confidential as the store. It appears when it is whole, in the place of one that is there. This store
+        remembers where it is, so that :meth:`erase` can name it.
 
         Parameters
         ----------
@@ -897,9 +1024,13 @@ class TierMemory:
         export = self._engine.export(vectors, moment)
         try:
             library = _core.build_info()["version"]
-            return write_snapshot(export, path, library=library, written_at=moment, progress=progress)
+            report = write_snapshot(export, path, library=library, written_at=moment, progress=progress)
         finally:
             export.close()
+        if not self._read_only:
+            with suppress(ReadOnlyStore):
+                self._engine.remember_copy(path.resolve(), report.commit, moment)
+        return report
 
     @classmethod
     def from_snapshot(
@@ -959,18 +1090,27 @@ class TierMemory:
             if target is None:
                 filled = _core.Import.begin(None, options, allow_network=allow_network, **known, now=moment)
                 snapshot.restore(filled, now=moment, progress=progress)
-                return cls(filled.engine(), path=None, embedder=chosen, config=from_config, read_only=False)
-            with new_directory(target) as directory:
-                # Synced once, when it is closed: until then nobody has been told of it.
-                quick = {**options, "durability": "normal"}
-                filled = _core.Import.begin(directory, quick, allow_network=allow_network, **known, now=moment)
-                try:
-                    snapshot.restore(filled, now=moment, progress=progress)
-                finally:
-                    filled.close()
-        return cls.open(
-            target, embedder=chosen, config=from_config, durability=durability, allow_network=allow_network, now=moment
-        )
+                mem = cls(filled.engine(), path=None, embedder=chosen, config=from_config, read_only=False)
+            else:
+                with new_directory(target) as directory:
+                    # Synced once, when it is closed: until then nobody has been told of it.
+                    quick = {**options, "durability": "normal"}
+                    filled = _core.Import.begin(directory, quick, allow_network=allow_network, **known, now=moment)
+                    try:
+                        snapshot.restore(filled, now=moment, progress=progress)
+                    finally:
+                        filled.close()
+                mem = cls.open(
+                    target,
+                    embedder=chosen,
+                    config=from_config,
+                    durability=durability,
+                    allow_network=allow_network,
+                    now=moment,
+                )
+        # The file holds what the store holds.
+        mem._engine.remember_copy(source.resolve(), mem._engine.stats(moment)["commit"], moment)
+        return mem
 
     def export_jsonl(
         self,
@@ -1139,6 +1279,7 @@ class TierMemory:
             vectors=figures["vectors"],
             graph=figures["graph_nodes"],
             tail=figures["vectors_waiting"],
+            damaged=dict(figures["damaged"]),
             ram_bytes=figures["vector_bytes"] + figures["keyword_bytes"] + figures["column_bytes"],
             disk_bytes=figures["disk_bytes"],
         )
@@ -1157,6 +1298,8 @@ class TierMemory:
         from .models import MaintenanceReport
 
         moment = to_seconds(now, "now")
+        if not self._read_only:
+            self._engine.complete_erasure(moment)
         absorbed = flushed = 0
         left: int | None = None
         while True:
@@ -1166,6 +1309,160 @@ class TierMemory:
             if waiting in (0, left):
                 return MaintenanceReport(absorbed=absorbed, tail=waiting, flushed=flushed, finished=waiting == 0)
             left = waiting
+
+    def compact(self, *, hidden_for_days: float = 0.0, now: TimeLike = None) -> CompactReport:
+        """Let go for good of what was forgotten or folded into another memory, and write the file anew.
+
+        What is let go can no longer be restored. Superseded memories stay readable. Unlike :meth:`erase` this follows
+        nothing and looks for nothing. It takes as much memory as the file is large.
+
+        Parameters
+        ----------
+        hidden_for_days
+            Only what was hidden at least so many days ago.
+        now
+            The time of the call.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> mem.forget(mem.add("Prefers tea", now=0.0), now=0.0)
+        >>> mem.compact(hidden_for_days=30, now=86_400.0).forgotten, mem.compact(now=86_400.0).forgotten
+        (0, 1)
+        """
+        from .models import CompactReport
+
+        moment = to_seconds(now, "now")
+        days = number_or_none("hidden_for_days", hidden_for_days)
+        if days is None or not 0.0 <= days < 1e6:
+            raise InvalidInput.of("hidden_for_days", f"{shown(hidden_for_days)} is not a number of days")
+        return CompactReport(**self._engine.compact(max(moment - days * 86_400.0, 0.0), moment))
+
+    # ------------------------------------------------------------------ safety
+
+    def backup(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        progress: Callable[[int, int], object] | None = None,
+        now: TimeLike = None,
+    ) -> BackupReport:
+        """Copy the store as it is now into another directory, while reading and writing go on.
+
+        The copy is read whole and verified before it gets its name; :meth:`open` opens it like any store. This store
+        remembers where it is, so that :meth:`erase` can name it.
+
+        Parameters
+        ----------
+        directory
+            Where to; made when missing, refused when it holds a store.
+        progress
+            Hears how many pages are copied, of how many.
+        now
+            The time of the call.
+
+        Raises
+        ------
+        InvalidInput
+            If the directory holds a store already.
+        CorruptStore
+            If something is damaged; a damaged store makes no backup.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, TierMemory.open(folder + "/store") as mem:
+        ...     _ = mem.add("Prefers tea")
+        ...     report = mem.backup(folder + "/copy")
+        ...     with TierMemory.open(folder + "/copy", read_only=True) as copy:
+        ...         report.memories, copy.count()
+        (1, 1)
+        """
+        from .models import BackupReport
+        from .times import from_seconds
+
+        moment = to_seconds(now, "now")
+        path = os.fspath(directory)
+        done = self._engine.backup(path, progress, moment)
+        return BackupReport(path=os.path.realpath(path), at=from_seconds(moment), **done)
+
+    @classmethod
+    def restore_backup(
+        cls,
+        source: str | os.PathLike[str],
+        directory: str | os.PathLike[str],
+        *,
+        replace: bool = False,
+        now: TimeLike = None,
+    ) -> BackupReport:
+        """Put the store of a backup into a directory. All of it is verified before anything is replaced.
+
+        Parameters
+        ----------
+        source
+            A directory that :meth:`backup` made.
+        directory
+            Where to.
+        replace
+            Take the place of a store that is there. Whoever has it open goes on with what was restored.
+        now
+            The time of the call.
+
+        Raises
+        ------
+        InvalidInput
+            If the directory holds a store and ``replace`` is not given.
+        CorruptStore
+            If the backup is damaged; then nothing was changed.
+        """
+        from .models import BackupReport
+        from .times import from_seconds
+
+        moment = to_seconds(now, "now")
+        path = os.fspath(directory)
+        done = _core.restore_backup(os.fspath(source), path, bool(replace), moment)
+        return BackupReport(path=os.path.realpath(path), at=from_seconds(moment), **done)
+
+    def verify(self, *, repair: bool = False, discard: bool = False) -> VerifyReport:
+        """Read everything and report what is not as it was written, by name.
+
+        Parameters
+        ----------
+        repair
+            Keep every memory that is sound and drop the rest. A memory of which only the vector is damaged stays without
+            one. The database is built anew beside the old one and takes its place in one commit.
+        discard
+            Keep no copy of the damaged file. Without it, ``report.kept_aside`` is where it lies.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> _ = mem.add("Prefers tea")
+        >>> report = mem.verify()
+        >>> report.ok, report.sound
+        (True, 1)
+        """
+        from .models import VerifyReport
+
+        return VerifyReport.from_native(self._engine.verify(bool(repair), bool(discard)))
+
+    @classmethod
+    def check(
+        cls, path: str | os.PathLike[str], *, repair: bool = False, discard: bool = False, now: TimeLike = None
+    ) -> VerifyReport:
+        """As :meth:`verify`, for a store that may be too damaged to be opened.
+
+        Raises
+        ------
+        CorruptStore
+            If its file does not even tell where its tables lie; a backup is what is left then.
+        """
+        from .models import VerifyReport
+
+        moment = to_seconds(now, "now")
+        return VerifyReport.from_native(_core.check_store(os.fspath(path), bool(repair), bool(discard), moment))
+
+    # ------------------------------------------------------------------ tiers
 
     def consolidate(self, *, dry_run: bool = False, now: TimeLike = None) -> ConsolidationReport:
         """Move memories between the tiers, fold near-duplicates together, let go of what has come to its end.

@@ -11,6 +11,8 @@ mod hits;
 mod ids;
 mod kernels;
 mod options;
+mod reports;
+mod shared;
 mod transfer;
 
 use pyo3::prelude::*;
@@ -24,6 +26,8 @@ mod _core {
     use super::hits::PyHits;
     #[pymodule_export]
     use super::kernels::{near_duplicates, reinforce, score, strength, top_k};
+    #[pymodule_export]
+    use super::reports::{check_store, restore_backup};
     #[pymodule_export]
     use super::transfer::{PyExport, PyImport};
     #[pymodule_export]

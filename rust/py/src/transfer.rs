@@ -2,20 +2,20 @@
 #![expect(clippy::too_many_arguments, reason = "a method has the arguments of the Python call it serves")]
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use tiermem_core::base::{Error, Micros, Result};
+use tiermem_core::disk::Durability;
 use tiermem_core::engine::{Chunk, Export, Import, Model, Part};
 
 use crate::convert::{text, time};
 use crate::door::enter;
 use crate::engine::{PyEngine, disk_options};
 use crate::errors::exception;
-use crate::ids::IdMint;
 use crate::options::{self, Options};
+use crate::shared::Handle;
 
 /// A store at one commit, given out chunk by chunk.
 #[pyclass(module = "tiermem_fast._core", name = "Export", frozen)]
@@ -104,7 +104,8 @@ impl PyImport {
     ) -> PyResult<Self> {
         let options = options::read(option_values)?;
         let process = std::process::id();
-        let disk = disk_options(py, path.is_some(), &options, false, allow_network, time(py, "now", now)?)?;
+        let durability = if path.is_none() { Durability::Memory } else { options.durability };
+        let disk = disk_options(py, durability, allow_network, now)?;
         let model = model.zip(dimension).map(|(id, dimension)| Model { id, dimension });
         let import =
             enter(py, process, move || Import::new(path.as_deref(), disk, Micros(created_at), model.as_ref()))?;
@@ -130,8 +131,10 @@ impl PyImport {
 
     /// The engine over the store, now that it is whole.
     fn engine(&self, py: Python<'_>) -> PyResult<PyEngine> {
-        let config = self.options.engine.clone();
-        let engine = enter(py, self.process, || self.import.lock().take().ok_or(Error::Closed)?.into_engine(config))?;
-        Ok(PyEngine::new(Arc::new(engine), IdMint::new(self.options.id_seed), self.process))
+        let options = self.options.clone();
+        let engine = enter(py, self.process, || {
+            self.import.lock().take().ok_or(Error::Closed)?.into_engine(options.engine.clone())
+        })?;
+        Ok(PyEngine::new(Handle::on(engine, options)))
     }
 }

@@ -1,5 +1,6 @@
 //! Uses: reinforcement by the law, in RAM at once and on disk in groups.
 
+use super::visibility::{Viewer, hidden};
 use super::{Engine, picture::Picture};
 use crate::base::{Error, Head, MemoryId, Micros, Result, Row};
 use crate::disk::Transaction;
@@ -44,7 +45,9 @@ impl Engine {
             let mut picture = self.picture.write();
             let mut rows = Vec::with_capacity(ids.len());
             for id in ids {
-                let row = picture.columns.find(*id).filter(|row| picture.columns.alive().contains(*row));
+                let owner = Viewer::owner();
+                let lives = |row: &Row| hidden(&picture.columns, *row, &owner, now).is_none();
+                let row = picture.columns.find(*id).filter(lives);
                 rows.push(row.ok_or_else(|| Error::not_found(*id))?);
             }
             let mut uses = self.uses.lock();

@@ -9,7 +9,7 @@ use super::input::{NewMemory, Patch, check_name, check_text};
 use super::picture::Picture;
 use super::uses::reinforce;
 use super::{Engine, visibility};
-use crate::base::{Content, EdgeKind, Error, Head, MemoryId, Micros, Result, Row, RowSet, State, limits};
+use crate::base::{Content, EdgeKind, Error, Head, MemoryId, Micros, Result, Row, RowSet, State, Tier, limits};
 use crate::disk::{Arrival, Transaction};
 use crate::index::keywords::{Terms, analyze};
 use crate::index::vectors::{self, Prepared};
@@ -201,13 +201,14 @@ impl Engine {
             let (row, mut head) = engine.living(transaction, id, now)?;
             let before = (head.tier, head.pinned);
             let metadata = apply_patch(&mut head, patch, transaction, row)?;
-            if patch.half_life.is_none() && before != (head.tier, head.pinned) {
+            if never_fades(&head) || patch.half_life.is_none() && before != (head.tier, head.pinned) {
                 fit_half_life(&mut head, &engine.config.laws);
             }
             head.version += 1;
             engine.check_labels(&head)?;
             transaction.update(row, &head)?;
-            transaction.event(row, "update", "owner", None)?;
+            let fields = Json::from_iter([("fields", Json::from(patch.fields()))]);
+            transaction.event(row, "update", "owner", Some(&fields.to_string()))?;
             Ok(vec![Change::Update { row, head, metadata }])
         })
     }
@@ -258,7 +259,7 @@ impl Engine {
                 let mut content = Content { text: text.to_owned(), ..content };
                 patch_head(&mut head, patch);
                 patch_content(&mut content, patch);
-                if patch.half_life.is_none() {
+                if never_fades(&head) || patch.half_life.is_none() {
                     head.half_life = rank::birth_half_life(laws, head.tier, head.importance, head.pinned);
                 }
                 self.check_labels(&head)?;
@@ -275,7 +276,8 @@ impl Engine {
                 old.state = State::Superseded;
                 old.version += 1;
                 transaction.update(old_row, &old)?;
-                transaction.event(old_row, "supersede", "owner", None)?;
+                let by = Json::from_iter([("by", new_id.to_string())]);
+                transaction.event(old_row, "supersede", "owner", Some(&by.to_string()))?;
                 let changes = vec![
                     Change::Insert { row, head, item: 0, metadata },
                     Change::Update { row: old_row, head: old, metadata: None },
@@ -507,6 +509,7 @@ fn insert_all(
             let (Change::Insert { row, head, .. } | Change::Update { row, head, .. }) = &mut changes[change];
             tell_again(head, item, told_at, laws);
             transaction.update(*row, head)?;
+            transaction.event(*row, "told_again", item.source.name(), None)?;
             added.push(Added { id: head.id, created: false, reinforced: true });
             change
         } else {
@@ -559,7 +562,7 @@ pub(super) fn later_end(one: Option<Micros>, other: Option<Micros>) -> Option<Mi
 }
 
 fn head_of(item: &NewMemory, text_key: u64, laws: &Laws, told_at: Micros) -> Head {
-    Head {
+    let mut head = Head {
         id: item.id,
         state: State::Alive,
         tier: item.tier,
@@ -575,14 +578,23 @@ fn head_of(item: &NewMemory, text_key: u64, laws: &Laws, told_at: Micros) -> Hea
         use_count: 0,
         spaced_uses: 0,
         repeat_count: 0,
-        half_life: item
-            .half_life
-            .unwrap_or_else(|| rank::birth_half_life(laws, item.tier, item.importance, item.pinned)),
+        half_life: rank::birth_half_life(laws, item.tier, item.importance, item.pinned),
         expires_at: item.expires_at,
         pinned: item.pinned,
         version: 1,
         text_key,
+    };
+    if let Some(told) = item.half_life
+        && !never_fades(&head)
+    {
+        head.half_life = told;
     }
+    head
+}
+
+/// A rule and a pinned memory never fade, whatever is said of their half-life.
+fn never_fades(head: &Head) -> bool {
+    head.pinned || head.tier == Tier::Procedural
 }
 
 fn patch_head(head: &mut Head, patch: &Patch) {
