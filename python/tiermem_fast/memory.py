@@ -977,7 +977,8 @@ class TierMemory:
         """Write the whole store into one portable file, as it is at one commit; others may write meanwhile.
 
         The file holds every memory in whatever state with its private fields, history, links and idempotency keys:
-        it is as confidential as the store. It appears when it is whole, in the place of one that is there.
+        it is as confidential as the store. It appears when it is whole, in the place of one that is there. This store
+        remembers where it is, so that :meth:`erase` can name it.
 
         Parameters
         ----------
@@ -1087,18 +1088,27 @@ class TierMemory:
             if target is None:
                 filled = _core.Import.begin(None, options, allow_network=allow_network, **known, now=moment)
                 snapshot.restore(filled, now=moment, progress=progress)
-                return cls(filled.engine(), path=None, embedder=chosen, config=from_config, read_only=False)
-            with new_directory(target) as directory:
-                # Synced once, when it is closed: until then nobody has been told of it.
-                quick = {**options, "durability": "normal"}
-                filled = _core.Import.begin(directory, quick, allow_network=allow_network, **known, now=moment)
-                try:
-                    snapshot.restore(filled, now=moment, progress=progress)
-                finally:
-                    filled.close()
-        return cls.open(
-            target, embedder=chosen, config=from_config, durability=durability, allow_network=allow_network, now=moment
-        )
+                mem = cls(filled.engine(), path=None, embedder=chosen, config=from_config, read_only=False)
+            else:
+                with new_directory(target) as directory:
+                    # Synced once, when it is closed: until then nobody has been told of it.
+                    quick = {**options, "durability": "normal"}
+                    filled = _core.Import.begin(directory, quick, allow_network=allow_network, **known, now=moment)
+                    try:
+                        snapshot.restore(filled, now=moment, progress=progress)
+                    finally:
+                        filled.close()
+                mem = cls.open(
+                    target,
+                    embedder=chosen,
+                    config=from_config,
+                    durability=durability,
+                    allow_network=allow_network,
+                    now=moment,
+                )
+        # The file holds what the store holds.
+        mem._engine.remember_copy(source.resolve(), mem._engine.stats(moment)["commit"], moment)
+        return mem
 
     def export_jsonl(
         self,
