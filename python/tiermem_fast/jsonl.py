@@ -72,14 +72,17 @@ def export_lines(file: Any, items: Iterable[tuple[MemoryItem, np.ndarray | None]
         return _write_all(made, items, model)
 
 
-def _write_all(file: IO[Any] | NewFile, items: Iterable[tuple[MemoryItem, np.ndarray | None]], model: str | None) -> int:
+def _write_all(
+    file: IO[Any] | NewFile, items: Iterable[tuple[MemoryItem, np.ndarray | None]], model: str | None
+) -> int:
     lines = 0
     as_bytes = _takes_bytes(file)
     for item, vector in items:
         line = item.model_dump_json()
         if vector is not None:
             # Five digits bring every float16 back.
-            values = ",".join(f"{value:.5g}" for value in vector.tolist())
+        data: Any = f"{line}\n".encode() if as_bytes else f"{line}\n"
+        file.write(data)
             line = f'{line[:-1]},"vector":[{values}],"vector_model":{json.dumps(model, ensure_ascii=False)}}}'
         file.write(f"{line}\n".encode() if as_bytes else f"{line}\n")
         lines += 1

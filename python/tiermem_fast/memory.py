@@ -10,6 +10,7 @@ import builtins
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -34,7 +35,7 @@ from .arguments import (
     rights_of,
     whole_number,
 )
-from .errors import InvalidInput, MemoryNotFound, ModelMismatch, TiermemError, shown
+from .errors import InvalidInput, MemoryNotFound, ModelMismatch, ReadOnlyStore, TiermemError, shown
 from .policy.relevance import LEAST_RELEVANCE, calibrate, relevance_of
 from .results import AddedId, Hits
 from .tiers import Tier
@@ -1026,8 +1027,10 @@ class TierMemory:
             report = write_snapshot(export, path, library=library, written_at=moment, progress=progress)
         finally:
             export.close()
-        # An erasure names the copies that may still hold what it took.
-        self._engine.remember_copy(path, report.commit, moment)
+        if not self._read_only:
+            # An erasure names the copies that may still hold what it took.
+            with suppress(ReadOnlyStore):
+                self._engine.remember_copy(path.resolve(), report.commit, moment)
         return report
 
     @classmethod
@@ -1107,7 +1110,8 @@ class TierMemory:
                     now=moment,
                 )
         # The file holds what the store holds.
-        mem._engine.remember_copy(source.resolve(), mem._engine.stats(moment)["commit"], moment)
+        engine = mem._engine  # noqa: SLF001  # of this very class
+        engine.remember_copy(source.resolve(), engine.stats(moment)["commit"], moment)
         return mem
 
     def export_jsonl(

@@ -15,7 +15,6 @@ use crate::door::enter;
 use crate::engine::{PyEngine, disk_options};
 use crate::errors::exception;
 use crate::options::{self, Options};
-use crate::shared::Handle;
 
 /// A store at one commit, given out chunk by chunk.
 #[pyclass(module = "tiermem_fast._core", name = "Export", frozen)]
