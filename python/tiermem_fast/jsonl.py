@@ -81,10 +81,10 @@ def _write_all(
         line = item.model_dump_json()
         if vector is not None:
             # Five digits bring every float16 back.
+            values = ",".join(f"{value:.5g}" for value in vector.tolist())
+            line = f'{line[:-1]},"vector":[{values}],"vector_model":{json.dumps(model, ensure_ascii=False)}}}'
         data: Any = f"{line}\n".encode() if as_bytes else f"{line}\n"
         file.write(data)
-            line = f'{line[:-1]},"vector":[{values}],"vector_model":{json.dumps(model, ensure_ascii=False)}}}'
-        file.write(f"{line}\n".encode() if as_bytes else f"{line}\n")
         lines += 1
     return lines
 
