@@ -116,7 +116,7 @@ fn whatever_happens(harm: impl Fn(&Path, usize)) {
         copy_all(directory.path(), copy.path());
         harm(&files(copy.path())[place], place);
         let engine = open(copy.path());
-        assert!(answers(&engine) == right, "another answer after harm to {:?}", files(copy.path())[place]);
+        assert!(answers(&engine) == right, "another answer after harm to {}", files(copy.path())[place].display());
         let warnings = stats(&engine).warnings;
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         engine.close(NOW).expect("closed");
@@ -141,9 +141,9 @@ fn an_empty_file_and_a_longer_one_are_seen() {
     whatever_happens(|path, place| {
         let mut bytes = fs::read(path).expect("it is there");
         if place % 2 == 0 {
-            bytes.clear()
+            bytes.clear();
         } else {
-            bytes.extend([0; 4_096])
+            bytes.extend([0; 4_096]);
         }
         fs::write(path, bytes).expect("written");
     });
@@ -172,7 +172,7 @@ fn a_file_that_is_missing_or_cannot_be_read_is_seen() {
         #[cfg(unix)]
         if place % 2 == 0 && !rustix_is_root() {
             use std::os::unix::fs::PermissionsExt;
-            return fs::set_permissions(path, fs::Permissions::from_mode(0)).expect("set");
+            return fs::set_permissions(path, fs::Permissions::from_mode(0o0)).expect("set");
         }
         let _ = place;
         fs::remove_file(path).expect("removed");
@@ -186,7 +186,7 @@ fn rustix_is_root() -> bool {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("closed");
     fs::write(&path, "x").expect("written");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).expect("set");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o0)).expect("set");
     fs::read(&path).is_ok()
 }
 
