@@ -304,7 +304,7 @@ class TierMemory:
         try:
             return self._add_chunk([text], plain(fields), {}, vectors, moment)[0]
         except InvalidInput as error:
-            if vector is not None and error.argument == "vectors":
+            if vector is not None and type(error) is InvalidInput and error.argument == "vectors":
                 raise InvalidInput.of("vector", str(error).removeprefix("vectors: ")) from None
             raise
 
