@@ -15,9 +15,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from .errors import InvalidInput, StorageError, shown
+from .errors import InvalidInput, StorageError, TiermemError, shown
 
-__all__ = ["as_path", "new_directory", "new_file", "storage_error"]
+__all__ = ["NewFile", "as_path", "new_directory", "new_file", "refuse_taken", "sync_directory", "told"]
 
 
 def as_path(argument: str, value: object) -> Path:
@@ -38,7 +38,42 @@ def storage_error(operation: str, path: object, error: OSError) -> StorageError:
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[BinaryIO]:
+def told(operation: str, path: object) -> Iterator[None]:
+    """Tell an error of the operating system in the words of this package."""
+    try:
+        yield
+    except TiermemError:
+        raise
+    except OSError as error:
+        raise storage_error(operation, path, error) from error
+
+
+class NewFile:
+    """A file that is being written. What the system says against it is a :class:`.errors.StorageError`."""
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        self._file = file
+        self._path = path
+
+    def write(self, data: bytes) -> None:
+        """Write some bytes."""
+        with told("write", self._path):
+            self._file.write(data)
+
+    def settle(self) -> None:
+        """Bring everything to the disk."""
+        with told("write", self._path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Let go of it. What was not settled is lost."""
+        with suppress(OSError):
+            self._file.close()
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[NewFile]:
     """A file to be written that gets its name when the block ends well, in the place of one that is there.
 
     Raises
@@ -46,23 +81,23 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     StorageError
         If it cannot be written, synced or renamed; then there is nothing of it, and what was there before still is.
     """
+    with told("write", path):
+        number, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+    partial, file = Path(name), NewFile(os.fdopen(number, "wb"), path)
     try:
-        number, partial = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
         try:
-            with os.fdopen(number, "wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            Path(partial).replace(path)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                Path(partial).unlink()
-            raise
-        sync_directory(path.parent)
-    except StorageError:
+            yield file
+            file.settle()
+        finally:
+            file.close()
+        with told("write", path):
+            partial.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
         raise
-    except OSError as error:
-        raise storage_error("write", path, error) from error
+    with told("sync", path.parent):
+        sync_directory(path.parent)
 
 
 @contextmanager
@@ -77,24 +112,22 @@ def new_directory(path: Path) -> Iterator[Path]:
         If it cannot be made or renamed; then there is nothing of it.
     """
     refuse_taken(path)
-    try:
+    with told("write", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
-        try:
-            yield partial
+    try:
+        yield partial
+        refuse_taken(path)
+        with told("write", path):
             sync_directory(partial)
-            refuse_taken(path)
             if path.exists():
                 path.rmdir()  # Windows renames over nothing
             partial.rename(path)
-        except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
-        sync_directory(path.parent)
-    except StorageError:
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
         raise
-    except OSError as error:
-        raise storage_error("write", path, error) from error
+    with told("sync", path.parent):
+        sync_directory(path.parent)
 
 
 def refuse_taken(path: Path) -> None:
@@ -105,10 +138,8 @@ def refuse_taken(path: Path) -> None:
     InvalidInput
         If there is something there, but for an empty directory.
     """
-    try:
+    with told("look at", path):
         taken = path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir())))
-    except OSError as error:
-        raise storage_error("look at", path, error) from error
     if taken:
         raise InvalidInput.of("path", f"{path} is taken already; name a directory that is not there, or is empty")
 

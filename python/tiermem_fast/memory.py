@@ -10,6 +10,7 @@ import builtins
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -34,7 +35,7 @@ from .arguments import (
     rights_of,
     whole_number,
 )
-from .errors import InvalidInput, MemoryNotFound, ModelMismatch, TiermemError, shown
+from .errors import InvalidInput, MemoryNotFound, ModelMismatch, ReadOnlyStore, TiermemError, shown
 from .policy.relevance import LEAST_RELEVANCE, calibrate, relevance_of
 from .results import AddedId, Hits
 from .tiers import Tier
@@ -977,7 +978,8 @@ class TierMemory:
         """Write the whole store into one portable file, as it is at one commit; others may write meanwhile.
 
         The file holds every memory in whatever state with its private fields, history, links and idempotency keys:
-        it is as confidential as the store. It appears when it is whole, in the place of one that is there.
+        it is as confidential as the store. It appears when it is whole, in the place of one that is there. This store
+        remembers where it is, so that :meth:`erase` can name it.
 
         Parameters
         ----------
@@ -1025,8 +1027,10 @@ class TierMemory:
             report = write_snapshot(export, path, library=library, written_at=moment, progress=progress)
         finally:
             export.close()
-        # An erasure names the copies that may still hold what it took.
-        self._engine.remember_copy(path, report.commit, moment)
+        if not self._read_only:
+            # An erasure names the copies that may still hold what it took.
+            with suppress(ReadOnlyStore):
+                self._engine.remember_copy(path.resolve(), report.commit, moment)
         return report
 
     @classmethod
@@ -1087,18 +1091,28 @@ class TierMemory:
             if target is None:
                 filled = _core.Import.begin(None, options, allow_network=allow_network, **known, now=moment)
                 snapshot.restore(filled, now=moment, progress=progress)
-                return cls(filled.engine(), path=None, embedder=chosen, config=from_config, read_only=False)
-            with new_directory(target) as directory:
-                # Synced once, when it is closed: until then nobody has been told of it.
-                quick = {**options, "durability": "normal"}
-                filled = _core.Import.begin(directory, quick, allow_network=allow_network, **known, now=moment)
-                try:
-                    snapshot.restore(filled, now=moment, progress=progress)
-                finally:
-                    filled.close()
-        return cls.open(
-            target, embedder=chosen, config=from_config, durability=durability, allow_network=allow_network, now=moment
-        )
+                mem = cls(filled.engine(), path=None, embedder=chosen, config=from_config, read_only=False)
+            else:
+                with new_directory(target) as directory:
+                    # Synced once, when it is closed: until then nobody has been told of it.
+                    quick = {**options, "durability": "normal"}
+                    filled = _core.Import.begin(directory, quick, allow_network=allow_network, **known, now=moment)
+                    try:
+                        snapshot.restore(filled, now=moment, progress=progress)
+                    finally:
+                        filled.close()
+                mem = cls.open(
+                    target,
+                    embedder=chosen,
+                    config=from_config,
+                    durability=durability,
+                    allow_network=allow_network,
+                    now=moment,
+                )
+        # The file holds what the store holds.
+        engine = mem._engine  # noqa: SLF001  # of this very class
+        engine.remember_copy(source.resolve(), engine.stats(moment)["commit"], moment)
+        return mem
 
     def export_jsonl(
         self,

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Final, Protocol
 import msgpack
 
 from .errors import CorruptStore, InvalidInput, NewerFormat, shown
-from .files import new_file, storage_error
+from .files import NewFile, new_file, told
 from .models import SnapshotReport
 
 __all__ = ["PARTS", "VERSION", "Exporter", "Importer", "Progress", "Snapshot", "opened", "write_snapshot"]
@@ -70,7 +70,7 @@ class Importer(Protocol):
 class _Writer:
     """Frames one behind the other, each bound to all before it by its digest."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: NewFile) -> None:
         self._file = file
         self._number = 0
         self.digest = b""
@@ -212,8 +212,10 @@ class Snapshot:
 
     def _begin(self) -> None:
         """Go to the first byte of what at least looks like a snapshot."""
-        self._file.seek(0)
-        if self._file.read(len(_BEGINNING)) != _BEGINNING:
+        with told("read", self._path):
+            self._file.seek(0)
+            beginning = self._file.read(len(_BEGINNING))
+        if beginning != _BEGINNING:
             raise self._foreign()
         self._file.seek(0)
 
@@ -281,10 +283,8 @@ class Snapshot:
             raise self._damaged(start, f"its payload is not a flat map: {shown(error)}") from None
 
     def _exactly(self, count: int) -> bytes:
-        try:
+        with told("read", self._path):
             data = self._file.read(count)
-        except OSError as error:
-            raise storage_error("read", self._path, error) from error
         if len(data) < count:
             raise self._damaged(self._file.tell(), "it is cut off there")
         return data
@@ -342,12 +342,10 @@ def _digest(before: bytes, head: bytes, payload: bytes) -> bytes:
 @contextmanager
 def opened(path: Path) -> Iterator[Snapshot]:
     """Open a file that may be a snapshot; it stays the same one however often it is read."""
-    try:
+    with told("read", path):
         # Not to wait for the other end of a pipe: it is refused below.
         number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         found = os.fstat(number)
-    except OSError as error:
-        raise storage_error("read", path, error) from error
     if not stat.S_ISREG(found.st_mode):
         os.close(number)
         raise InvalidInput.of("file", f"{path} is not a plain file")
