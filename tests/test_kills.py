@@ -83,7 +83,7 @@ def kill_writers(store: Path, rounds: int, writers: int, seed: int) -> None:
 
 
 def test_writers_killed_at_once(tmp_path: Path) -> None:
-    kill_writers(tmp_path, rounds=3, writers=3, seed=1)
+    kill_writers(tmp_path, rounds=2, writers=3, seed=1)
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def test_killed_again_and_again_while_it_recovers(tmp_path: Path) -> None:
     line = begun(writer)
     time.sleep(0.3)
     told = kill(writer, line)
-    for depth in range(5):
+    for depth in range(4):
         process = start(OPEN, tmp_path, f"depth {depth}")
         assert begun(process) == "opening\n"
         time.sleep(0.002 * depth)
