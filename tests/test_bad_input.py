@@ -555,12 +555,12 @@ WITH_TIME: dict[str, Callable[[Store, Any], object]] = {
     "stats": lambda store, now: store.mem.stats(now=now),
     "maintain": lambda store, now: store.mem.maintain(now=now),
     "consolidate": lambda store, now: store.mem.consolidate(now=now),
+    "erase": lambda store, now: store.mem.erase(store.id, now=now),
+    "compact": lambda store, now: store.mem.compact(now=now),
+    "backup": lambda store, now: store.mem.backup(Path(tempfile.mkdtemp()) / "copy", now=now),
     "snapshot": snapshot_somewhere,
     "export_jsonl": lambda store, now: store.mem.export_jsonl(io.StringIO(), now=now),
     "import_jsonl": lambda store, now: store.mem.import_jsonl(io.StringIO('{"text": "new"}'), now=now),
-    "erase": lambda store, now: store.mem.erase(store.other, now=now),
-    "compact": lambda store, now: store.mem.compact(now=now),
-    "backup": lambda store, now: store.mem.backup(Path(tempfile.mkdtemp()) / "copy", now=now),
 }
 
 
@@ -747,6 +747,7 @@ class TestAfterClose:
         store.id, store.forgotten = fates["alive"], fates["forgotten"]
         before = store.dump()
         writes = {"add", "add_many", "update", "supersede", "forget", "restore", "used", "consolidate", "import_jsonl"}
+        writes |= {"erase", "compact"}
         for method in sorted(writes):
             with pytest.raises(ReadOnlyStore):
                 CALLS[method](store)

@@ -1109,7 +1109,8 @@ class TierMemory:
                     now=moment,
                 )
         # The file holds what the store holds.
-        mem._engine.remember_copy(source.resolve(), mem._engine.stats(moment)["commit"], moment)
+        engine = mem._engine  # noqa: SLF001  # it is one of ours
+        engine.remember_copy(source.resolve(), engine.stats(moment)["commit"], moment)
         return mem
 
     def export_jsonl(
@@ -1326,8 +1327,8 @@ class TierMemory:
         Examples
         --------
         >>> mem = TierMemory.open()
-        >>> mem.forget(mem.add("Prefers tea", now=0.0), now=0.0)
-        >>> mem.compact(hidden_for_days=30, now=86_400.0).forgotten, mem.compact(now=86_400.0).forgotten
+        >>> mem.forget(mem.add("Prefers tea", now=1e9), now=1e9)
+        >>> mem.compact(hidden_for_days=30, now=1e9 + 60).forgotten, mem.compact(now=1e9 + 60).forgotten
         (0, 1)
         """
         from .models import CompactReport

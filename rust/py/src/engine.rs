@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use tiermem_core::base::Tier;
 use tiermem_core::disk::{DiskOptions, Durability, SqlValue};
-use tiermem_core::engine::{Consolidation, Erase, Listing, Model, Moved, Query, Scope};
+use tiermem_core::engine::{Consolidation, Engine, Erase, Listing, Model, Moved, Query, Scope};
 
 use crate::convert::{self, filter, ids, new_memories, patch, time, viewer};
 use crate::door::enter;
@@ -66,8 +66,9 @@ pub(crate) fn disk_options(
 }
 
 impl PyEngine {
-    pub(crate) fn new(handle: Handle) -> Self {
-        Self { handle }
+    /// A handle on an engine that nobody else has.
+    pub(crate) fn alone(engine: Engine, given: options::Options) -> Self {
+        Self { handle: Handle::alone(engine, given) }
     }
 }
 
@@ -294,6 +295,8 @@ impl PyEngine {
         answer.set_item("disk_bytes", stats.disk_bytes)?;
         answer.set_item("pending_uses", stats.pending_uses)?;
         answer.set_item("damaged", stats.damaged)?;
+        answer.set_item("rows_read", stats.rows_read)?;
+        answer.set_item("warnings", stats.warnings)?;
         Ok(answer)
     }
 

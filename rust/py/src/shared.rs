@@ -107,8 +107,8 @@ impl Handle {
         Ok(Self { shared, process, closed: AtomicBool::new(false) })
     }
 
-    /// The one handle on an engine that lives in RAM.
-    pub(crate) fn on(engine: Engine, given: Options) -> Self {
+    /// A handle on an engine that nobody else has, nor will have.
+    pub(crate) fn alone(engine: Engine, given: Options) -> Self {
         let mint = IdMint::new(given.id_seed);
         let shared = Arc::new(Shared { engine, mint, options: given, handles: AtomicUsize::new(1) });
         Self { shared, process: std::process::id(), closed: AtomicBool::new(false) }

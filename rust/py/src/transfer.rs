@@ -15,7 +15,6 @@ use crate::door::enter;
 use crate::engine::{PyEngine, disk_options};
 use crate::errors::exception;
 use crate::options::{self, Options};
-use crate::shared::Handle;
 
 /// A store at one commit, given out chunk by chunk.
 #[pyclass(module = "tiermem_fast._core", name = "Export", frozen)]
@@ -131,10 +130,8 @@ impl PyImport {
 
     /// The engine over the store, now that it is whole.
     fn engine(&self, py: Python<'_>) -> PyResult<PyEngine> {
-        let options = self.options.clone();
-        let engine = enter(py, self.process, || {
-            self.import.lock().take().ok_or(Error::Closed)?.into_engine(options.engine.clone())
-        })?;
-        Ok(PyEngine::new(Handle::on(engine, options)))
+        let config = self.options.engine.clone();
+        let engine = enter(py, self.process, || self.import.lock().take().ok_or(Error::Closed)?.into_engine(config))?;
+        Ok(PyEngine::alone(engine, self.options.clone()))
     }
 }

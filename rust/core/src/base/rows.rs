@@ -30,6 +30,11 @@ impl RowSet {
         Self { words }
     }
 
+    /// The set with these bits, as [`Self::words`] gives them.
+    pub fn from_words(words: Vec<u64>) -> Self {
+        Self { words }
+    }
+
     /// The set of these rows.
     pub fn from_rows(rows: impl IntoIterator<Item = Row>) -> Self {
         let mut set = Self::new();

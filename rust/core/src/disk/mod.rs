@@ -17,6 +17,7 @@
 
 mod backup;
 mod commit_view;
+mod derived;
 mod erase;
 mod failure;
 mod load;
@@ -43,6 +44,7 @@ use crate::base::{Error, MemoryId, Micros, Result, Row};
 
 pub use backup::BackupReport;
 pub use commit_view::CommitView;
+pub use derived::{DERIVED_DIRECTORY, DerivedKind, DerivedLock, DerivedName, DerivedOrigin, DerivedWriter, Position};
 pub use erase::Trace;
 pub use load::{Loaded, Parts, StoredRow};
 pub use open::sqlite_version;

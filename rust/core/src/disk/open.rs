@@ -138,7 +138,7 @@ pub(super) fn make_private(file: &Path) -> std::io::Result<()> {
     private_file().create(true).truncate(true).open(file).map(|_| ())
 }
 
-fn private_file() -> fs::OpenOptions {
+pub(super) fn private_file() -> fs::OpenOptions {
     let mut options = File::options();
     options.write(true);
     #[cfg(unix)]

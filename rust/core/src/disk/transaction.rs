@@ -61,6 +61,11 @@ impl<'disk> Transaction<'disk> {
         self.touched == 0
     }
 
+    /// The last commit that erased rows; this one, when it does.
+    pub fn erased_at(&self) -> u64 {
+        self.counter.erased_at
+    }
+
     /// The row that the next [`Transaction::insert`] gives.
     pub fn next_row(&self) -> Row {
         Row(self.counter.next_row)

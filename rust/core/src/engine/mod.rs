@@ -9,6 +9,7 @@
 //! **Promises.** A change is on disk and in the picture before its call returns. A call that fails changes nothing.
 //! Every read goes through [`visibility`].
 
+mod derived;
 mod erase;
 mod input;
 mod maintain;
@@ -41,6 +42,7 @@ use crate::disk::{Disk, DiskOptions};
 use crate::index::keywords::KeywordConfig;
 use crate::index::vectors::VectorConfig;
 use crate::rank::Laws;
+use derived::Saving;
 use picture::Picture;
 use uses::PendingUses;
 
@@ -81,6 +83,7 @@ pub struct Engine {
     in_flight: AtomicUsize,
     /// The picture shows what did not reach the disk, and could not be loaded anew so far.
     outdated: AtomicBool,
+    saving: Saving,
     closed: AtomicBool,
 }
 
@@ -104,6 +107,7 @@ impl Engine {
             uses: Mutex::default(),
             in_flight: AtomicUsize::new(0),
             outdated: AtomicBool::new(false),
+            saving: Saving::default(),
             closed: AtomicBool::new(false),
         };
         if engine.disk.check_writable().is_ok() && engine.is_erasing()? {
@@ -133,6 +137,7 @@ impl Engine {
             return Ok(());
         }
         let flushed = if self.disk.check_writable().is_ok() { self.flush_uses(now) } else { Ok(()) };
+        self.save_if_behind(false, now);
         self.disk.close()?;
         flushed
     }
@@ -188,8 +193,9 @@ impl Engine {
             fresh.push(picture::Analyzed::new(row)?);
             Ok(())
         })?;
+        let other_model = loaded.model != self.picture.read().model_generation;
         // A damaged row leaves every column, so it is left out by loading anew as it is at open.
-        if loaded.reload || !loaded.damaged.is_empty() {
+        if loaded.reload || other_model || !loaded.damaged.is_empty() {
             return self.reload();
         }
         let model = self.disk_model()?;
@@ -223,6 +229,7 @@ impl Engine {
         fresh.load(&self.disk)?;
         let mut picture = self.picture.write();
         self.count_pending(&mut fresh, |_| true);
+        fresh.follow(&mut picture);
         *picture = fresh;
         self.outdated.store(false, Ordering::SeqCst);
         Ok(())
