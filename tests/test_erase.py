@@ -276,8 +276,9 @@ def test_backups_that_may_still_hold_it_are_named(tmp_path: Path) -> None:
         mem.backup(tmp_path / "two", now=NOW + 2)
         (tmp_path / "two" / "memory.db").unlink()
         (tmp_path / "two").rmdir()
+        mem.snapshot(tmp_path / "three.tiermem", now=NOW + 3)
         receipt = mem.erase(id, now=NOW + 3)
-        assert [Path(backup.path).name for backup in receipt.backups] == ["one"]
+        assert [Path(backup.path).name for backup in receipt.backups] == ["one", "three.tiermem"]
         assert receipt.backups[0].at.timestamp() == NOW + 1
         assert receipt.complete, "a backup elsewhere is no residue here"
 

@@ -16,7 +16,7 @@ from typing import IO, Any, Final, Literal
 import numpy as np
 
 from .errors import InvalidInput, LimitExceeded, MemoryNotFound, TiermemError, shown
-from .files import as_path, new_file, told
+from .files import NewFile, as_path, new_file, told
 from .models import ImportReport, MemoryItem, SkippedLine
 
 __all__ = ["LINE_BYTES", "MASK", "Line", "export_lines", "import_lines"]
@@ -72,7 +72,9 @@ def export_lines(file: Any, items: Iterable[tuple[MemoryItem, np.ndarray | None]
         return _write_all(made, items, model)
 
 
-def _write_all(file: Any, items: Iterable[tuple[MemoryItem, np.ndarray | None]], model: str | None) -> int:
+def _write_all(
+    file: IO[Any] | NewFile, items: Iterable[tuple[MemoryItem, np.ndarray | None]], model: str | None
+) -> int:
     lines = 0
     as_bytes = _takes_bytes(file)
     for item, vector in items:
@@ -81,12 +83,13 @@ def _write_all(file: Any, items: Iterable[tuple[MemoryItem, np.ndarray | None]],
             # Five digits bring every float16 back.
             values = ",".join(f"{value:.5g}" for value in vector.tolist())
             line = f'{line[:-1]},"vector":[{values}],"vector_model":{json.dumps(model, ensure_ascii=False)}}}'
-        file.write(f"{line}\n".encode() if as_bytes else f"{line}\n")
+        data: Any = f"{line}\n".encode() if as_bytes else f"{line}\n"
+        file.write(data)
         lines += 1
     return lines
 
 
-def _takes_bytes(file: Any) -> bool:
+def _takes_bytes(file: IO[Any] | NewFile) -> bool:
     """Whether a file is for bytes: asked by writing nothing."""
     try:
         file.write(b"")

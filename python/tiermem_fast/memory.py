@@ -304,7 +304,7 @@ class TierMemory:
         try:
             return self._add_chunk([text], plain(fields), {}, vectors, moment)[0]
         except InvalidInput as error:
-            if vector is not None and error.argument == "vectors":
+            if vector is not None and error.argument == "vectors" and type(error) is InvalidInput:
                 raise InvalidInput.of("vector", str(error).removeprefix("vectors: ")) from None
             raise
 
@@ -1028,6 +1028,7 @@ class TierMemory:
         finally:
             export.close()
         if not self._read_only:
+            # An erasure names the copies that may still hold what it took.
             with suppress(ReadOnlyStore):
                 self._engine.remember_copy(path.resolve(), report.commit, moment)
         return report
@@ -1109,7 +1110,7 @@ class TierMemory:
                     now=moment,
                 )
         # The file holds what the store holds.
-        engine = mem._engine  # noqa: SLF001  # it is one of ours
+        engine = mem._engine  # noqa: SLF001  # of this very class
         engine.remember_copy(source.resolve(), engine.stats(moment)["commit"], moment)
         return mem
 

@@ -673,7 +673,7 @@ class Residue(Shape):
 
 
 class KnownBackup(Shape):
-    """A backup that the store knows of: where, when it was made, and the commit it shows."""
+    """A backup or snapshot that the store knows of: where, when it was made, and the commit it shows."""
 
     path: str
     at: Moment
@@ -719,7 +719,7 @@ class ErasureReceipt(Shape):
     removed
         Older copies of the database that were removed.
     backups
-        Backups that the store knows of and that may still hold what was erased.
+        Backups and snapshots that the store knows of and that may still hold what was erased.
     digest
         SHA-256 over all of the above.
     """

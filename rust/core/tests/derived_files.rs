@@ -8,7 +8,7 @@ use std::path::Path;
 use derived_store::*;
 use tiermem_core::base::{Error, Micros};
 use tiermem_core::disk::{DERIVED_DIRECTORY, Disk, DiskOptions, FILE_NAME};
-use tiermem_core::engine::{Engine, EngineConfig};
+use tiermem_core::engine::{Engine, EngineConfig, Erase, Scope, Viewer};
 
 #[test]
 fn a_store_that_is_opened_again_answers_as_before() {
@@ -116,7 +116,7 @@ fn whatever_happens(harm: impl Fn(&Path, usize)) {
         copy_all(directory.path(), copy.path());
         harm(&files(copy.path())[place], place);
         let engine = open(copy.path());
-        assert!(answers(&engine) == right, "another answer after harm to {:?}", files(copy.path())[place]);
+        assert!(answers(&engine) == right, "another answer after harm to {}", files(copy.path())[place].display());
         let warnings = stats(&engine).warnings;
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         engine.close(NOW).expect("closed");
@@ -141,9 +141,9 @@ fn an_empty_file_and_a_longer_one_are_seen() {
     whatever_happens(|path, place| {
         let mut bytes = fs::read(path).expect("it is there");
         if place % 2 == 0 {
-            bytes.clear()
+            bytes.clear();
         } else {
-            bytes.extend([0; 4_096])
+            bytes.extend([0; 4_096]);
         }
         fs::write(path, bytes).expect("written");
     });
@@ -172,7 +172,7 @@ fn a_file_that_is_missing_or_cannot_be_read_is_seen() {
         #[cfg(unix)]
         if place % 2 == 0 && !rustix_is_root() {
             use std::os::unix::fs::PermissionsExt;
-            return fs::set_permissions(path, fs::Permissions::from_mode(0)).expect("set");
+            return fs::set_permissions(path, fs::Permissions::from_mode(0o0)).expect("set");
         }
         let _ = place;
         fs::remove_file(path).expect("removed");
@@ -186,7 +186,7 @@ fn rustix_is_root() -> bool {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("closed");
     fs::write(&path, "x").expect("written");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).expect("set");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o0)).expect("set");
     fs::read(&path).is_ok()
 }
 
@@ -381,7 +381,7 @@ fn what_was_erased_comes_back_from_no_file() {
     // Killed here: the files still hold it, the store does not.
     let engine = open(directory.path());
     assert_eq!(stats(&engine).warnings, Vec::<String>::new(), "nothing was damaged");
-    assert!(engine.get(&[id(10)], &tiermem_core::engine::Viewer::owner(), NOW).is_err());
+    assert!(engine.get(&[id(10)], &Viewer::owner(), NOW).is_err());
     assert_eq!(answers(&engine), judged(directory.path()));
     engine.rewrite_derived(NOW).expect("written");
     assert_eq!(files(directory.path()).len(), 4);
@@ -389,6 +389,25 @@ fn what_was_erased_comes_back_from_no_file() {
     engine.close(NOW).expect("closed");
     let engine = open(directory.path());
     assert_eq!(stats(&engine).rows_read, 0);
+    assert_eq!(answers(&engine), judged(directory.path()));
+}
+
+#[test]
+fn an_erasure_takes_the_files_along_and_the_next_ones_know_nothing() {
+    let directory = saved_store();
+    let engine = open(directory.path());
+    let ids: Vec<_> = (10..40).map(|number| id(number * 10)).collect();
+    let living: Vec<_> = ids.into_iter().filter(|id| engine.get(&[*id], &Viewer::owner(), NOW).is_ok()).collect();
+    assert!(living.len() > 20);
+    let request = Erase { scope: Scope::Ids(living.clone()), name: "ids", cascade_all: true };
+    let receipt = engine.erase(&request, &mut |_| {}, NOW).expect("erased");
+    assert!(receipt.residues.is_empty(), "{:?}", receipt.residues);
+    assert!(files(directory.path()).is_empty());
+    engine.close(NOW).expect("closed");
+    assert_eq!(files(directory.path()).len(), 4);
+    let engine = open(directory.path());
+    assert_eq!((stats(&engine).rows_read, stats(&engine).warnings), (0, Vec::new()));
+    assert!(living.iter().all(|id| engine.get(&[*id], &Viewer::owner(), NOW).is_err()));
     assert_eq!(answers(&engine), judged(directory.path()));
 }
 

@@ -122,7 +122,14 @@ pub struct Position {
 #[derive(Debug)]
 pub struct DerivedLock {
     directory: PathBuf,
-    _file: File,
+    file: File,
+}
+
+impl Drop for DerivedLock {
+    /// Said aloud, since closing alone leaves it with a process that was forked meanwhile.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
 }
 
 /// A derived file that is being written. Dropped before [`DerivedWriter::finish`], it is gone.
@@ -238,7 +245,7 @@ impl Disk {
         let mut options = open::private_file();
         let file = options.create(true).truncate(false).open(&path).map_err(|error| told("open", &path, &error))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(DerivedLock { directory, _file: file })),
+            Ok(()) => Ok(Some(DerivedLock { directory, file })),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
             Err(fs::TryLockError::Error(error)) => Err(told("lock", &path, &error)),
         }

@@ -59,6 +59,7 @@ impl Disk {
             writer: Mutex::new(writer),
             settled: Condvar::new(),
             readers: Mutex::new(Vec::new()),
+            lent: AtomicUsize::new(0),
             watcher: Mutex::new(read::Watcher::default()),
             poison: OnceLock::new(),
             closed: AtomicBool::new(false),

@@ -113,8 +113,7 @@ impl Engine {
     /// Copies the store as it is now into a directory that holds none, verified, and remembers where.
     pub fn backup(&self, directory: &Path, progress: &mut dyn FnMut(u64, u64), now: Micros) -> Result<BackupReport> {
         self.check_open()?;
-        let writable = self.disk.check_writable().is_ok();
-        if writable {
+        if self.disk.check_writable().is_ok() {
             self.flush_uses(now)?;
         }
         if let (Some(own), Ok(other)) = (self.disk.directory(), directory.canonicalize())
@@ -123,15 +122,18 @@ impl Engine {
             return Err(Error::invalid("directory", "is the store's own"));
         }
         let report = self.disk.backup(directory, progress)?;
-        if writable {
-            let path = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
-            self.remember_copy(&path, report.commit, now)?;
-        }
+        self.remember_copy(directory, report.commit, now)?;
         Ok(report)
     }
 
-    /// Notes that a copy of the store, as of a commit, lies elsewhere, so that an erasure can name it.
+    /// Notes that a copy of the store, as of a commit, lies elsewhere, so that an erasure can name it. A handle that may
+    /// not write knows of no copies: it can make one, and erases nothing.
     pub fn remember_copy(&self, path: &Path, commit: u64, now: Micros) -> Result<()> {
+        self.check_open()?;
+        if self.disk.check_writable().is_err() {
+            return Ok(());
+        }
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let path = path.display().to_string();
         let entry = KnownCopy { path, at: now, commit };
         self.commit(self.enter_gate(), now, |_, transaction| {

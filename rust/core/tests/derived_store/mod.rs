@@ -82,7 +82,7 @@ pub fn memory(number: u64) -> NewMemory {
         text.push(' ');
         text.push_str(WORDS[numbers.next(WORDS.len() as u64) as usize]);
     }
-    let some = |share: u64, text: String| (number % share == 0).then(|| text.into());
+    let some = |share: u64, text: String| number.is_multiple_of(share).then(|| text.into());
     NewMemory {
         importance: (number % 11) as f32 / 10.0,
         session: some(2, format!("session {}", number % 9)),
@@ -91,8 +91,8 @@ pub fn memory(number: u64) -> NewMemory {
         tags: some(4, format!("tag {}", number % 7)).into_iter().collect(),
         labels: some(50, format!("label {}", number % 3)).into_iter().collect(),
         metadata: some(5, format!(r#"{{"n":{},"list":["a",{}]}}"#, number % 13, number % 2)).map(Into::into),
-        expires_at: (number % 70 == 0).then_some(Micros(NOW.0 + 1_000_000 * number as i64)),
-        pinned: number % 90 == 0,
+        expires_at: number.is_multiple_of(70).then_some(Micros(NOW.0 + 1_000_000 * number as i64)),
+        pinned: number.is_multiple_of(90),
         ..NewMemory::new(id(number), text, Tier::ALL[number as usize % 4])
     }
 }
