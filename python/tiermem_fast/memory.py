@@ -1282,6 +1282,7 @@ class TierMemory:
             graph=figures["graph_nodes"],
             tail=figures["vectors_waiting"],
             damaged=dict(figures["damaged"]),
+            warnings=tuple(figures["warnings"]),
             ram_bytes=figures["vector_bytes"] + figures["keyword_bytes"] + figures["column_bytes"],
             disk_bytes=figures["disk_bytes"],
         )
