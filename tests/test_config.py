@@ -41,7 +41,8 @@ def test_the_native_side_has_the_same_defaults() -> None:
 
 def test_flat_is_every_field_as_a_scalar() -> None:
     flat = Config().flat()
-    sections = [section for _, section in Config() if isinstance(section, Shape)]
+    rules = {"writing", "access", "procedures"}  # the core reads nothing of these
+    sections = [section for name, section in Config() if isinstance(section, Shape) and name not in rules]
     assert len(flat) == sum(len(type(section).model_fields) for section in sections) + 2
     assert all(value is None or type(value) in (float, int, str) for value in flat.values())
 

@@ -18,7 +18,6 @@ from . import _core
 from .arguments import (
     FIELDS,
     PATCHABLE,
-    Grant,
     as_config,
     at_place,
     check_matrix,
@@ -30,10 +29,11 @@ from .arguments import (
     one_vector,
     plain,
     refuse_unknown,
-    rights_of,
     whole_number,
 )
-from .errors import InvalidInput, ModelMismatch, TiermemError
+from .errors import InvalidInput, ModelMismatch, TiermemError, shown
+from .policy import Policies, with_extractor
+from .policy.access import Grant, rights_of
 from .policy.relevance import LEAST_RELEVANCE, calibrate, relevance_of
 from .results import AddedId, Hits
 from .tiers import Tier
@@ -46,8 +46,9 @@ if TYPE_CHECKING:
 
     from .config import Config
     from .embedding import Embedder
-    from .models import Briefing, ConsolidationReport, MaintenanceReport, MemoryItem, Stats
+    from .models import Briefing, ConsolidationReport, Decision, MaintenanceReport, MemoryItem, Stats
     from .policy.briefing import Candidate
+    from .policy.observing import Extractor, Observer
     from .policy.tokens import TokenCounter
 
 __all__ = ["TierMemory"]
@@ -76,7 +77,7 @@ class TierMemory:
     (True, 'Replies to Director Li stay formal')
     """
 
-    __slots__ = ("_config", "_embedder", "_engine", "_floor", "_path", "_read_only")
+    __slots__ = ("_config", "_embedder", "_engine", "_floor", "_observer", "_path", "_policies", "_read_only")
 
     def __init__(
         self,
@@ -86,6 +87,7 @@ class TierMemory:
         embedder: Embedder | None,
         config: Config | None,
         read_only: bool,
+        policies: Policies | None = None,
     ) -> None:
         self._engine = engine
         self._path = path
@@ -93,6 +95,8 @@ class TierMemory:
         self._config = config
         self._read_only = read_only
         self._floor: float | None = None
+        self._policies = policies or Policies()
+        self._observer: Observer | None = None
 
     @classmethod
     def open(
@@ -104,6 +108,8 @@ class TierMemory:
         durability: Literal["full", "normal", "memory"] | None = None,
         read_only: bool = False,
         allow_network: bool = False,
+        extractor: Extractor | None = None,
+        policies: Policies | None = None,
         now: TimeLike = None,
     ) -> Self:
         """Open the store in a directory, making it when it is missing.
@@ -124,6 +130,10 @@ class TierMemory:
             Refuse every write.
         allow_network
             Open a store on a network file system although its locks may not hold.
+        extractor
+            Makes what is reusable of an observed turn, as a call of a language model does; see :meth:`observe`.
+        policies
+            Rules in place of the defaults: a :class:`tiermem_fast.policy.Policies`.
         now
             The time of the call.
 
@@ -143,7 +153,14 @@ class TierMemory:
         engine = _core.Engine.open(
             directory, options, read_only=read_only, allow_network=allow_network, now=to_seconds(now, "now")
         )
-        mem = cls(engine, path=directory, embedder=chosen, config=from_config, read_only=read_only)
+        mem = cls(
+            engine,
+            path=directory,
+            embedder=chosen,
+            config=from_config,
+            read_only=read_only,
+            policies=with_extractor(policies, extractor),
+        )
         if chosen is not None:
             mem._refuse_other_model(chosen)
         return mem
@@ -507,9 +524,79 @@ class TierMemory:
         """
         self._engine.used(ids_of(items), to_seconds(now, "now"))
 
+    def observe(
+        self,
+        text: str,
+        *,
+        role: str = "user",
+        session: str | None = None,
+        task: str | None = None,
+        outcome: str | None = None,
+        about: str | None = None,
+        now: TimeLike = None,
+    ) -> Decision:
+        """Decide what is kept of a turn, and keep it: the tier, the importance, whom it is about, or that it is let go.
+
+        Private values are taken out first. An instruction, a preference or a fact becomes semantic, a conclusion an
+        episode, a request working memory; small talk is dropped. A correction takes the place of what it corrects. What
+        the user forgot or corrected is never learned again from the same text, and what a briefing said is not stored
+        again. What tools and imports say cannot instruct.
+
+        Parameters
+        ----------
+        text
+            What was said or came out.
+        role
+            ``"user"``, ``"assistant"``, ``"tool"``, ``"system"`` or ``"import"``.
+        session
+            The session.
+        task
+            The type of task, as ``"email"``; the memory is for tasks of this type.
+        outcome
+            What came of the use of a tool, as ``"success"`` or ``"failure"``.
+        about
+            Whom it concerns; ``None`` finds it in the text.
+        now
+            The time of the call.
+
+        Returns
+        -------
+        Decision
+            What is kept, with the ids, and the reasons for what is kept and for what is not.
+
+        Raises
+        ------
+        InvalidInput
+            Naming the argument and the value; the store is unchanged.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> decision = mem.observe("From now on write my mails in Chinese", session="s1", task="email")
+        >>> decision.stored, decision.tier.value, decision.importance, decision.reasons
+        (True, 'semantic', 0.9, ('an explicit instruction for the future',))
+        >>> mem.observe("Thanks a lot!", session="s1").reasons
+        ('small talk: “Thanks a lot!”',)
+        """
+        from .policy.write import Turn
+        from .tiers import Source
+
+        check_texts([text])
+        for name, value in (("session", session), ("task", task), ("outcome", outcome), ("about", about)):
+            if value is not None and (not isinstance(value, str) or not value.strip()):
+                raise InvalidInput.of(name, f"{shown(value)} is not a name")
+        turn = Turn(text, Source(role), session, task, outcome, about, to_seconds(now, "now"))
+        return self._observing().observe(turn)
+
+    def _observing(self) -> Observer:
+        """The observer of this handle, made when it is first needed."""
+        if self._observer is None:
+            self._observer = self._policies.observer(self, None if self._config is None else self._config.writing)
+        return self._observer
+
     # ------------------------------------------------------------------ reading
 
-    def get(self, id: str, *, grant: Grant | None = None, now: TimeLike = None) -> MemoryItem:
+    def get(self, id: str, *, grant: Grant | Mapping[str, Any] | None = None, now: TimeLike = None) -> MemoryItem:
         """The memory with this id; one that was superseded or merged can be read too.
 
         Raises
@@ -521,7 +608,8 @@ class TierMemory:
         """
         from .models import MemoryItem
 
-        rows = self._engine.get([id], rights_of(grant), to_seconds(now, "now"))
+        moment = to_seconds(now, "now")
+        rows = self._engine.get([id], rights_of(grant, moment), moment)
         return MemoryItem.from_row(rows[0])
 
     def search(
@@ -535,7 +623,7 @@ class TierMemory:
         where: Mapping[str, Any] | None = None,
         must: str | Sequence[str] | None = None,
         min_trust: float | None = None,
-        grant: Grant | None = None,
+        grant: Grant | Mapping[str, Any] | None = None,
         vector: npt.NDArray[np.float32] | None = None,
         min_score: float | None = None,
         now: TimeLike = None,
@@ -601,7 +689,7 @@ class TierMemory:
             vector, model = self._embedder.embed([query], kind="query")[0], self._embedder.model_id
         least = number_or_none("min_score", min_score)
         filters = filters_of(tiers=tiers, session=session, about=about, where=where, must=must, min_trust=min_trust)
-        rights = rights_of(grant)
+        rights = rights_of(grant, moment)
         native = self._engine.search(query, vector, model, whole_number("k", k, 1), filters, least, rights, moment)
         engine = self._engine
         return Hits(native, engine.texts, lambda ids: engine.get(ids, rights, moment))
@@ -617,7 +705,7 @@ class TierMemory:
         limit: int = 100,
         after: str | None = None,
         newest_first: bool = False,
-        grant: Grant | None = None,
+        grant: Grant | Mapping[str, Any] | None = None,
         now: TimeLike = None,
     ) -> builtins.list[MemoryItem]:
         """Memories in the order of writing.
@@ -643,8 +731,9 @@ class TierMemory:
         from .models import MemoryItem
 
         filters = filters_of(tiers=tiers, session=session, about=about, where=where, must=must)
+        moment = to_seconds(now, "now")
         rows = self._engine.list(
-            filters, whole_number("limit", limit, 0), after, newest_first, rights_of(grant), to_seconds(now, "now")
+            filters, whole_number("limit", limit, 0), after, newest_first, rights_of(grant, moment), moment
         )
         return [MemoryItem.from_row(row) for row in rows]
 
@@ -656,12 +745,13 @@ class TierMemory:
         about: str | None = None,
         where: Mapping[str, Any] | None = None,
         must: str | Sequence[str] | None = None,
-        grant: Grant | None = None,
+        grant: Grant | Mapping[str, Any] | None = None,
         now: TimeLike = None,
     ) -> int:
         """How many memories live. Conditions in ``where`` and ``must`` see only what the reader may see."""
         filters = filters_of(tiers=tiers, session=session, about=about, where=where, must=must)
-        return self._engine.count(filters, rights_of(grant), to_seconds(now, "now"))
+        moment = to_seconds(now, "now")
+        return self._engine.count(filters, rights_of(grant, moment), moment)
 
     def history(self, id: str) -> builtins.list[dict[str, Any]]:
         """What happened to a memory, oldest first: dicts of ``at`` (datetime), ``kind``, ``actor`` and ``detail``."""
@@ -690,7 +780,7 @@ class TierMemory:
         session: str | None = None,
         about: str | None = None,
         budget: int | None = None,
-        grant: Grant | None = None,
+        grant: Grant | Mapping[str, Any] | None = None,
         count_tokens: TokenCounter | None = None,
         now: TimeLike = None,
     ) -> Briefing:
@@ -764,12 +854,12 @@ class TierMemory:
         task: str | None,
         session: str | None,
         about: str | None,
-        grant: Grant | None,
+        grant: Grant | Mapping[str, Any] | None,
         rules: Any,
         moment: float,
     ) -> tuple[builtins.list[Candidate], dict[str, dict[str, Any]]]:
         """What may go into a briefing, of all tiers, with the rows behind it."""
-        rights = rights_of(grant)
+        rights = rights_of(grant, moment)
         rows: dict[str, dict[str, Any]] = {}
         found: dict[str, Candidate] = {}
 
@@ -923,6 +1013,7 @@ def _embedder(embedder: Any) -> Embedder:
 
 def _candidate(row: Mapping[str, Any], **found: Any) -> Candidate:
     from .policy.briefing import Candidate
+    from .policy.observing import Extractor, Observer
     from .tiers import Source
 
     return Candidate(

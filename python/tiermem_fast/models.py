@@ -24,9 +24,11 @@ __all__ = [
     "Briefing",
     "BriefingItem",
     "ConsolidationReport",
+    "Decision",
     "DropReason",
     "Dropped",
     "Hit",
+    "KeptMemory",
     "LetGo",
     "MaintenanceReport",
     "MemoryItem",
@@ -396,6 +398,8 @@ class Briefing(Shape):
         The tokens of the text, never more than ``budget``.
     budget
         What was allowed.
+    messages
+        With the format ``messages``, the text as messages of a chat; else empty.
 
     Examples
     --------
@@ -409,6 +413,7 @@ class Briefing(Shape):
     dropped: tuple[Dropped, ...] = ()
     tokens: Count = 0
     budget: Count = 0
+    messages: tuple[dict[str, str], ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -559,6 +564,86 @@ class ConsolidationReport(Shape):
         absorbed = sum(len(one.absorbed) for one in self.merged)
         counts = (len(self.promoted), absorbed, len(self.let_go), len(self.expired))
         return "promoted {}, merged {}, let go {}, expired {}".format(*counts)
+
+
+class KeptMemory(Shape):
+    """A memory that came of an observed turn.
+
+    Attributes
+    ----------
+    id, text, tier, importance, about, tags, labels, trust
+        As in a memory.
+    action
+        ``added``, ``superseded`` (it took the place of others), ``reinforced`` (it was there and is stronger now) or
+        ``known`` (it was there and stays as it is).
+    supersedes
+        Ids of those whose place it took.
+    reasons
+        Why it is kept so.
+    """
+
+    id: str
+    text: str
+    tier: TierWord
+    importance: Share
+    about: str | None = None
+    tags: Names = ()
+    labels: Names = ()
+    trust: Share = 1.0
+    action: str = "added"
+    supersedes: Names = ()
+    reasons: Names = ()
+
+
+class Decision(Shape):
+    """What became of an observed turn, and why. It is true when something of it was stored.
+
+    Attributes
+    ----------
+    stored
+        Whether anything was written or made stronger.
+    tier, importance, about
+        Of the most important memory that came of it; ``None`` when none did.
+    labels
+        Privacy classes of what was kept.
+    redactions
+        The kinds of private values taken out before anything was stored.
+    reasons
+        Why, for what is kept and for what is not.
+    ids
+        The memories that came of it.
+    superseded
+        Memories whose place was taken.
+    forgotten
+        Memories that were forgotten at the user's request.
+    kept
+        Each memory with its own reasons, in the order of ``ids``.
+
+    Examples
+    --------
+    >>> bool(Decision(stored=False, reasons=["small talk"]))
+    False
+    """
+
+    stored: bool
+    tier: TierWord | None = None
+    importance: Share | None = None
+    about: str | None = None
+    labels: Names = ()
+    redactions: Names = ()
+    reasons: Names = ()
+    ids: Names = ()
+    superseded: Names = ()
+    forgotten: Names = ()
+    kept: tuple[KeptMemory, ...] = ()
+
+    @property
+    def id(self) -> str | None:
+        """Id of the most important memory that came of it; ``None`` when none did."""
+        return max(self.kept, key=lambda one: one.importance).id if self.kept else None
+
+    def __bool__(self) -> bool:
+        return self.stored
 
 
 _TIER_OF: dict[Any, Tier] = {**dict(enumerate(TIERS)), **{tier.value: tier for tier in TIERS}}
