@@ -31,13 +31,15 @@ from .errors import (
     TiermemError,
 )
 from .memory import TierMemory
+from .policy.access import Grant
+from .policy.policies import Policies
 from .results import AddedId, Hits
 from .tiers import Source, Tier
 
 if TYPE_CHECKING:
     from .config import Config
     from .embedding import Embedder, as_embedder
-    from .models import Briefing, BriefingItem, ConsolidationReport, Dropped, Hit, MemoryItem, Stats
+    from .models import Briefing, BriefingItem, ConsolidationReport, Decision, Dropped, Explanation, Hit, MemoryItem, Stats
 
 __all__ = [
     "AccessDenied",
@@ -47,9 +49,12 @@ __all__ = [
     "Config",
     "ConsolidationReport",
     "CorruptStore",
+    "Decision",
     "Dropped",
     "DurabilityError",
     "Embedder",
+    "Explanation",
+    "Grant",
     "Hit",
     "Hits",
     "InvalidInput",
@@ -58,6 +63,7 @@ __all__ = [
     "MemoryNotFound",
     "ModelMismatch",
     "NewerFormat",
+    "Policies",
     "ReadOnlyStore",
     "Source",
     "StalePlan",
@@ -83,8 +89,10 @@ _LATER = {
     "BriefingItem": "models",
     "Config": "config",
     "ConsolidationReport": "models",
+    "Decision": "models",
     "Dropped": "models",
     "Embedder": "embedding",
+    "Explanation": "models",
     "Hit": "models",
     "MemoryItem": "models",
     "Stats": "models",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -31,9 +32,9 @@ from .arguments import (
     refuse_unknown,
     whole_number,
 )
-from .errors import InvalidInput, ModelMismatch, TiermemError, shown
-from .policy import Policies, with_extractor
-from .policy.access import Grant, rights_of
+from .errors import InvalidInput, MemoryNotFound, ModelMismatch, TiermemError, shown
+from .policy.access import OWNER, Grant, labels_of, rights_of, tiers_for
+from .policy.policies import Policies, with_extractor
 from .policy.relevance import LEAST_RELEVANCE, calibrate, relevance_of
 from .results import AddedId, Hits
 from .tiers import Tier
@@ -46,9 +47,9 @@ if TYPE_CHECKING:
 
     from .config import Config
     from .embedding import Embedder
-    from .models import Briefing, ConsolidationReport, Decision, MaintenanceReport, MemoryItem, Stats
-    from .policy.briefing import Candidate
+    from .models import Briefing, ConsolidationReport, Decision, Explanation, MaintenanceReport, MemoryItem, Stats
     from .policy.observing import Extractor, Observer
+    from .policy.procedures import ProcedureSource
     from .policy.tokens import TokenCounter
 
 __all__ = ["TierMemory"]
@@ -58,8 +59,6 @@ CHUNK: Final = 4_096
 
 _EXTERNAL = "external"
 """The model of vectors that came without an embedder."""
-
-_SEARCHED_TIERS = ("semantic", "episodic", "procedural")
 
 
 class TierMemory:
@@ -680,17 +679,29 @@ class TierMemory:
         ['季度报告用蓝色模板']
         """
         moment = to_seconds(now, "now")
-        model = None
         if vector is not None:
             vector = one_vector("vector", vector)
-            model = self._embedder.model_id if self._embedder is not None else _EXTERNAL
         elif self._embedder is not None and isinstance(query, str) and query.strip():
             check_texts([query], "query")
-            vector, model = self._embedder.embed([query], kind="query")[0], self._embedder.model_id
+            vector = self._embedder.embed([query], kind="query")[0]
         least = number_or_none("min_score", min_score)
         filters = filters_of(tiers=tiers, session=session, about=about, where=where, must=must, min_trust=min_trust)
-        rights = rights_of(grant, moment)
-        native = self._engine.search(query, vector, model, whole_number("k", k, 1), filters, least, rights, moment)
+        return self._found(query, vector, whole_number("k", k, 1), filters, least, rights_of(grant, moment), moment)
+
+    def _found(
+        self,
+        query: str,
+        vector: npt.NDArray[np.float32] | None,
+        k: int,
+        filters: dict[str, Any],
+        least: float | None,
+        rights: dict[str, Any] | None,
+        moment: float,
+    ) -> Hits:
+        model = None
+        if vector is not None:
+            model = self._embedder.model_id if self._embedder is not None else _EXTERNAL
+        native = self._engine.search(query, vector, model, k, filters, least, rights, moment)
         engine = self._engine
         return Hits(native, engine.texts, lambda ids: engine.get(ids, rights, moment))
 
@@ -762,6 +773,92 @@ class TierMemory:
             for event in self._engine.history(id)
         ]
 
+    def explain(
+        self,
+        id: str,
+        *,
+        query: str | None = None,
+        task: str | None = None,
+        session: str | None = None,
+        about: str | None = None,
+        grant: Grant | Mapping[str, Any] | None = None,
+        now: TimeLike = None,
+    ) -> Explanation:
+        """Why a memory stands where it stands for a question, or why it does not.
+
+        Parameters
+        ----------
+        id
+            The memory; also one that is forgotten, superseded or hidden.
+        query, task, session, about, grant
+            As in :meth:`brief`. Without a query only the state of the memory is told.
+        now
+            The time of the question.
+
+        Returns
+        -------
+        Explanation
+            Every component of the score, the rank, and the reasons in words.
+
+        Raises
+        ------
+        MemoryNotFound
+            If there never was such a memory, or it was erased.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> tea = mem.add("Prefers tea", now=0.0)
+        >>> found = mem.explain(tea, query="tea or coffee?", now=0.0)
+        >>> found.rank, found.strength, found.in_briefing, found.reasons[0]
+        (1, 1.0, True, 'rank 1 of 1')
+        >>> mem.forget(tea, now=1.0)
+        >>> mem.explain(tea, query="tea", now=2.0).state
+        'forgotten'
+        """
+        from .config import LawConfig
+        from .policy.explaining import explain
+
+        moment = to_seconds(now, "now")
+        laws = LawConfig() if self._config is None else self._config.laws
+        where = {"task": task, "session": session, "about": about, "grant": grant}
+        return explain(id, query, _Facts(self, query or "", where, moment), laws, moment)
+
+    def strength_curve(
+        self,
+        id: str,
+        *,
+        days: float | Sequence[float] = 365,
+        grant: Grant | Mapping[str, Any] | None = None,
+        now: TimeLike = None,
+    ) -> builtins.list[tuple[float, float]]:
+        """How a memory will fade if it is not used: pairs of days from now and strength, 0 to 1.
+
+        Parameters
+        ----------
+        id
+            The memory.
+        days
+            How many days, or which.
+        grant
+            As in :meth:`get`.
+        now
+            The time from which days are counted.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> id = mem.add("Prefers tea", half_life=86_400.0, now=0.0)
+        >>> [(day, round(strength, 3)) for day, strength in mem.strength_curve(id, days=[0, 1, 2], now=0.0)]
+        [(0.0, 1.0), (1.0, 0.5), (2.0, 0.333)]
+        """
+        from .config import LawConfig
+        from .policy.explaining import curve
+
+        moment = to_seconds(now, "now")
+        row = self._engine.get([id], rights_of(grant, moment), moment)[0]
+        return curve(row, LawConfig() if self._config is None else self._config.laws, moment, days)
+
     def sql(self, statement: str, *, limit: int = 10_000) -> builtins.list[dict[str, Any]]:
         """Rows of a ``select`` over the store's own tables, through the store's own connection.
 
@@ -781,6 +878,9 @@ class TierMemory:
         about: str | None = None,
         budget: int | None = None,
         grant: Grant | Mapping[str, Any] | None = None,
+        format: Literal["markdown", "xml", "messages"] | None = None,
+        language: Literal["auto", "en", "zh"] | None = None,
+        tools: Sequence[str] = (),
         count_tokens: TokenCounter | None = None,
         now: TimeLike = None,
     ) -> Briefing:
@@ -791,15 +891,22 @@ class TierMemory:
         query
             What the prompt is about.
         task
-            The type of task: procedural memories whose metadata say another ``task`` stay out.
+            The type of task: its rules and instructions go in, and it may be limited to some tiers by the configuration.
         session
             The session at hand: its working memory and its latest episodes go in whatever they say.
         about
-            Whom or what it concerns; what is known of somebody else stays out.
+            Whom or what it concerns; what is known of somebody else stays out. ``None`` finds whom the query names; when it
+            names nobody, all are let in, and each line says whom it concerns.
         budget
             Tokens at most; ``None`` is the configuration's 1,200.
         grant
             As in :meth:`search`.
+        format
+            ``"markdown"``, ``"xml"`` or ``"messages"``; ``None`` is the configuration's.
+        language
+            Of headings and origins: ``"en"``, ``"zh"`` or ``"auto"``; ``None`` is the configuration's.
+        tools
+            The tools at hand, which rules of files may ask for.
         count_tokens
             Counts the tokens of a text; ``None`` estimates, at about one token a Chinese character.
         now
@@ -820,79 +927,87 @@ class TierMemory:
         >>> mem.brief("How tall is Mont Blanc?", now=0.0).text
         ''
         """
+        briefing = self._drafted(
+            query,
+            task=task,
+            session=session,
+            about=about,
+            budget=budget,
+            grant=grant,
+            settings={"format": format, "language": language},
+            tools=tools,
+            count_tokens=count_tokens,
+            moment=to_seconds(now, "now"),
+        )
+        self._observing().briefed([item.text for item in briefing.items])
+        return briefing
+
+    def _drafted(
+        self,
+        query: str,
+        *,
+        task: str | None,
+        session: str | None,
+        about: str | None,
+        budget: int | None,
+        grant: Grant | Mapping[str, Any] | None,
+        settings: Mapping[str, Any],
+        tools: Sequence[str],
+        count_tokens: TokenCounter | None,
+        moment: float,
+    ) -> Briefing:
+        from .models import MemoryItem
         from .policy.briefing import BriefingRules, draft_briefing
+        from .policy.gathering import Question, gather
         from .policy.tokens import estimate_tokens
 
         if not isinstance(query, str):
             raise InvalidInput.of("query", f"must be a str, not {type(query).__name__}")
-        moment = to_seconds(now, "now")
-        settings = {} if self._config is None else self._config.briefing.model_dump()
-        allowed = settings.pop("budget", 1_200) if budget is None else budget
-        settings.pop("budget", None)
-        if settings.get("min_relevance") is None:
-            settings["min_relevance"] = LEAST_RELEVANCE
-        rules = BriefingRules(**settings)
-        candidates, rows = self._candidates(query, task, session, about, grant, rules, moment)
-        draft = draft_briefing(
-            candidates,
+        chosen = {} if self._config is None else self._config.briefing.model_dump()
+        usual = chosen.pop("budget", 1_200)
+        allowed = usual if budget is None else budget
+        chosen |= {name: value for name, value in settings.items() if value is not None}
+        if chosen.get("min_relevance") is None:
+            chosen["min_relevance"] = LEAST_RELEVANCE
+        rules = BriefingRules(**chosen)
+        observer = self._observing()
+        named = observer.resolve(about)
+        whom = (named,) if named is not None else tuple(one.name for one in observer.subjects(query))
+        tiers = self._tiers_of(task)
+        reader = _Reader(self, query, rights_of(grant, moment), moment)
+        source = self._procedures()
+        matched = () if source is None else source.matching(query, task=task, tools=tools)
+        question = Question(query, task, session, whom, tiers, labels_of(grant, moment))
+        gathered = gather(question, reader, rules, matched)
+        draft = (self._policies.briefing or draft_briefing)(
+            gathered.candidates.values(),
             query=query,
             now=moment,
             budget=allowed,
             task=task,
             session=session,
-            about=about,
+            about=whom or None,
             count=count_tokens or estimate_tokens,
             rules=rules,
         )
-        from .models import MemoryItem
+        return draft.as_briefing({item.id: MemoryItem.from_row(gathered.rows[item.id]) for item in draft.items})
 
-        return draft.as_briefing({item.id: MemoryItem.from_row(rows[item.id]) for item in draft.items})
+    def _tiers_of(self, task: str | None) -> tuple[Tier, ...]:
+        """The tiers that a type of task may see."""
+        if self._policies.tiers is not None:
+            return tuple(Tier(one) for one in self._policies.tiers(task))
+        return tiers_for(task, {} if self._config is None else self._config.access.tiers)
 
-    def _candidates(
-        self,
-        query: str,
-        task: str | None,
-        session: str | None,
-        about: str | None,
-        grant: Grant | Mapping[str, Any] | None,
-        rules: Any,
-        moment: float,
-    ) -> tuple[builtins.list[Candidate], dict[str, dict[str, Any]]]:
-        """What may go into a briefing, of all tiers, with the rows behind it."""
-        rights = rights_of(grant, moment)
-        rows: dict[str, dict[str, Any]] = {}
-        found: dict[str, Candidate] = {}
+    def _procedures(self) -> ProcedureSource | None:
+        """Where the rules in files come from; read when a briefing first needs them."""
+        path = None if self._config is None else self._config.procedures.path
+        if self._policies.procedures is None and path is not None:
+            from dataclasses import replace
 
-        def listed(tier: str, in_session: str | None, limit: int, why: str) -> None:
-            conditions = {"session": in_session} if in_session is not None else {"where": {"session": None}}
-            filters = filters_of(tiers=tier, about=about, **conditions)
-            for row in self._engine.list(filters, limit, None, True, rights, moment):
-                rows[row["id"]] = row
-                found[row["id"]] = _candidate(row, why=why)
+            from .policy.procedures import Procedures
 
-        listed("working", session, 10_000, "in working memory")
-        if session is not None:
-            listed("episodic", session, rules.episodic_window, "said lately in this session")
-        for row in self._engine.list(filters_of(tiers="procedural", about=about), 10_000, None, True, rights, moment):
-            wanted = json.loads(row["metadata"] or "{}").get("task")
-            if task is not None and (wanted == task or (isinstance(wanted, list) and task in wanted)):
-                rows[row["id"]] = row
-                found[row["id"]] = _candidate(row, why=f"a rule for the task {task}")
-        if isinstance(query, str) and query.strip():
-            hits = self.search(query, k=50, tiers=_SEARCHED_TIERS, about=about, grant=grant, now=moment)
-            floor = self._relevance_floor()
-            for hit in hits.rows():
-                if hit["id"] not in found:
-                    rows[hit["id"]] = hit
-                    relevance = relevance_of(hit["vector_score"], hit["keyword_score"], floor=floor)
-                    found[hit["id"]] = _candidate(
-                        hit,
-                        relevance=relevance,
-                        score=hit["score"],
-                        strength=hit["strength"],
-                        why="answers the question",
-                    )
-        return list(found.values()), rows
+            self._policies = replace(self._policies, procedures=Procedures(path))
+        return self._policies.procedures
 
     def _relevance_floor(self) -> float:
         """The cosine that counts as no relevance at all with this store's embedder."""
@@ -1011,21 +1126,79 @@ def _embedder(embedder: Any) -> Embedder:
     return as_embedder(embedder)
 
 
-def _candidate(row: Mapping[str, Any], **found: Any) -> Candidate:
-    from .policy.briefing import Candidate
-    from .policy.observing import Extractor, Observer
-    from .tiers import Source
+class _Reader:
+    """What a briefing reads, as one reader sees it at one time; the question is embedded once."""
 
-    return Candidate(
-        id=row["id"],
-        text=row["text"],
-        tier=Tier(row["tier"]),
-        source=Source(row["source"]),
-        trust=row["trust"],
-        about=row["about"],
-        session=row["session"],
-        created_at=row["created_at"],
-        expires_at=row["expires_at"],
-        importance=row["importance"],
-        **found,
-    )
+    def __init__(self, mem: TierMemory, query: str, rights: dict[str, Any] | None, moment: float) -> None:
+        self._mem = mem
+        self.query = query
+        self._rights = rights
+        self._moment = moment
+        self._vector: npt.NDArray[np.float32] | None = None
+
+    def listed(self, *, limit: int, **filters: Any) -> Sequence[dict[str, Any]]:
+        engine = self._mem._engine  # noqa: SLF001  # its own module
+        return engine.list(filters_of(**filters), limit, None, True, self._rights, self._moment)
+
+    def found(self, *, k: int, everything: bool = False, **filters: Any) -> Sequence[dict[str, Any]]:
+        rows = self.scored(k=k, everything=everything, **filters)
+        for row in rows:
+            row["relevance"] = row["calibrated"]
+        return rows
+
+    def scored(self, *, k: int, everything: bool = False, **filters: Any) -> list[dict[str, Any]]:
+        """The best rows with what the search says of them, and ``calibrated``, the relevance between embedders."""
+        mem, embedder = self._mem, self._mem._embedder  # noqa: SLF001  # its own module
+        if embedder is not None and self._vector is None:
+            check_texts([self.query], "query")
+            self._vector = embedder.embed([self.query], kind="query")[0]
+        rights = rights_of(OWNER, self._moment) if everything else self._rights
+        hits = mem._found(self.query, self._vector, k, filters_of(**filters), None, rights, self._moment)  # noqa: SLF001
+        floor = mem._relevance_floor()  # noqa: SLF001
+        rows = hits.rows()
+        for row in rows:
+            row["calibrated"] = relevance_of(row["vector_score"], row["keyword_score"], floor=floor)
+        return rows
+
+
+class _Facts:
+    """What an explanation asks, of one memory at one time for one reader."""
+
+    def __init__(self, mem: TierMemory, query: str, where: Mapping[str, Any], moment: float) -> None:
+        self._mem = mem
+        self._where = where
+        self._moment = moment
+        rights = rights_of(where["grant"], moment)
+        self._labels = labels_of(where["grant"], moment)
+        self._reader = _Reader(mem, query, rights, moment)
+
+    def state(self, id: str) -> str | None:
+        if not isinstance(id, str) or _ID.fullmatch(id) is None:
+            return None
+        rows = self._mem.sql(f"select state from memories where id = '{id}'", limit=1)  # noqa: S608  # only hex and hyphens
+        return rows[0]["state"] if rows else None
+
+    def row(self, id: str) -> Mapping[str, Any] | None:
+        try:
+            return self._mem._engine.get([id], rights_of(OWNER, self._moment), self._moment)[0]  # noqa: SLF001
+        except MemoryNotFound:
+            return None
+
+    def missing_labels(self, row: Mapping[str, Any]) -> Sequence[str]:
+        return [label for label in row["labels"] or () if label not in self._labels]
+
+    def found(self, k: int) -> Sequence[Mapping[str, Any]]:
+        observer = self._mem._observing()  # noqa: SLF001
+        return self._reader.scored(k=k, about=observer.resolve(self._where["about"]))
+
+    def alone(self, id: str) -> Mapping[str, Any] | None:
+        rows = self._reader.scored(k=1, where={"id": id})
+        return rows[0] if rows else None
+
+    def briefing(self) -> Briefing:
+        return self._mem._drafted(  # noqa: SLF001
+            self._reader.query, **self._where, budget=None, settings={}, tools=(), count_tokens=None, moment=self._moment
+        )
+
+
+_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -27,6 +27,7 @@ __all__ = [
     "Decision",
     "DropReason",
     "Dropped",
+    "Explanation",
     "Hit",
     "KeptMemory",
     "LetGo",
@@ -644,6 +645,55 @@ class Decision(Shape):
 
     def __bool__(self) -> bool:
         return self.stored
+
+
+class Explanation(Shape):
+    """Why a memory stands where it stands for a question, or why it does not.
+
+    Attributes
+    ----------
+    id
+        The memory.
+    state
+        ``alive``, ``expired``, ``hidden`` (a label is not granted), ``forgotten``, ``superseded`` or ``merged``.
+    tier, importance
+        As in the memory; ``None`` when it is hidden.
+    half_life, idle, strength
+        Seconds until half is forgotten, seconds since the last use, and what follows from them.
+    relevance, vector_score, keyword_score
+        What the search found; ``None`` without a question or when the search did not find it.
+    relevance_share, strength_share, importance_share
+        The parts of the score: ``score = relevance * (relevance_share + strength_share * strength + importance_share *
+        importance)``.
+    score, rank, found
+        The score, the place from 1, and among how many.
+    calibrated_relevance
+        Relevance as a briefing sees it, from where the embedder puts unrelated texts.
+    in_briefing
+        Whether a briefing for the question has it; ``None`` without a question.
+    reasons
+        All of it in words, the decisive ones first.
+    """
+
+    id: str
+    state: str
+    tier: TierWord | None = None
+    importance: Share | None = None
+    half_life: float | None = None
+    idle: float | None = None
+    strength: float | None = None
+    relevance: float | None = None
+    vector_score: float | None = None
+    keyword_score: float | None = None
+    relevance_share: float | None = None
+    strength_share: float | None = None
+    importance_share: float | None = None
+    score: float | None = None
+    rank: int | None = None
+    found: int | None = None
+    calibrated_relevance: float | None = None
+    in_briefing: bool | None = None
+    reasons: Names = ()
 
 
 _TIER_OF: dict[Any, Tier] = {**dict(enumerate(TIERS)), **{tier.value: tier for tier in TIERS}}

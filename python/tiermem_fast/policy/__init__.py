@@ -1,84 +1,9 @@
 """The rules of memory, in Python and replaceable: what is kept, who may see it, what goes into a prompt.
 
-Each room offers a small ``Protocol`` and the default that follows it. Owns :class:`Policies`, the set of rules that one
-handle goes by. Calls the words and shapes of the floor below.
+Each room offers a small ``Protocol`` and the default that follows it. Calls the words and shapes of the floor below.
 """
 
-from __future__ import annotations
+from .access import Grant
+from .policies import Policies
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
-
-from ..errors import InvalidInput, shown
-
-if TYPE_CHECKING:
-    from .briefing import BriefingPolicy
-    from .observing import Extractor, Observer, Store
-    from .privacy import Redactor
-    from .subjects import SubjectFinder
-    from .write import WritePolicy
-
-__all__ = ["Policies", "with_extractor"]
-
-
-@dataclass(frozen=True, slots=True)
-class Policies:
-    """The rules of one handle; ``None`` is the default of its room.
-
-    Attributes
-    ----------
-    write
-        What is kept of a turn (:mod:`.write`).
-    extractor
-        Makes what is reusable of a turn, as a language model does (:mod:`.observing`).
-    redactor
-        Takes private values out (:mod:`.privacy`).
-    subjects
-        Finds whom a text is about (:mod:`.subjects`).
-    briefing
-        What goes into a prompt (:mod:`.briefing`).
-
-    Examples
-    --------
-    >>> from tiermem_fast import TierMemory
-    >>> from tiermem_fast.policy.privacy import Redacted
-    >>> shouting = Policies(redactor=lambda text: Redacted(text.upper()))
-    >>> TierMemory.open(policies=shouting).observe("I prefer tea").kept[0].text
-    'I PREFER TEA'
-    """
-
-    write: WritePolicy | None = None
-    extractor: Extractor | None = None
-    redactor: Redactor | None = None
-    subjects: SubjectFinder | None = None
-    briefing: BriefingPolicy | None = None
-
-    def __post_init__(self) -> None:
-        for name in self.__slots__:
-            rule = getattr(self, name)
-            if rule is not None and not callable(rule):
-                raise InvalidInput.of(f"policies.{name}", f"{shown(rule)} cannot be called")
-
-    def observer(self, store: Store, settings: Any) -> Observer:
-        """The observer of a handle, with these rules and the ``writing`` section of its configuration."""
-        from .observing import Observer
-        from .write import WriteRules
-
-        given = {} if settings is None else settings.model_dump()
-        own = {"privacy": given.pop("private_values", "redact"), "briefings": given.pop("remembered_briefings", 8)}
-        chosen = {
-            "policy": self.write,
-            "extractor": self.extractor,
-            "redactor": self.redactor,
-            "subjects": self.subjects,
-        }
-        return Observer(
-            store, rules=WriteRules(**given), **own, **{name: rule for name, rule in chosen.items() if rule is not None}
-        )
-
-
-def with_extractor(policies: Policies | None, extractor: Extractor | None) -> Policies | None:
-    """The rules with this extractor in them."""
-    if policies is not None and not isinstance(policies, Policies):
-        raise InvalidInput.of("policies", f"{shown(policies)} is not a Policies")
-    return policies if extractor is None else replace(policies or Policies(), extractor=extractor)
+__all__ = ["Grant", "Policies"]

@@ -14,7 +14,7 @@ from ..errors import InvalidInput, nearest, shown
 from ..tiers import TIERS, Tier
 from ..times import TimeLike, to_seconds
 
-__all__ = ["OWNER", "Grant", "TierAccess", "rights_of", "tiers_for"]
+__all__ = ["OWNER", "Grant", "TierAccess", "labels_of", "rights_of", "tiers_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,8 @@ class Grant:
     def __post_init__(self) -> None:
         for name in ("labels", "fields"):
             given = getattr(self, name)
-            if isinstance(given, str) or not all(isinstance(one, str) and one for one in given):
+            listed = isinstance(given, (list, tuple, set, frozenset))
+            if not listed or not all(isinstance(one, str) and one for one in given):
                 raise InvalidInput.of(f"grant.{name}", f"{shown(given)} is not a list of names")
             object.__setattr__(self, name, tuple(dict.fromkeys(given)))
         for name in ("purpose", "authorized_by"):
@@ -109,6 +110,12 @@ def rights_of(grant: Grant | Mapping[str, Any] | None, now: float) -> dict[str, 
     if grant._everything:  # noqa: SLF001  # its own module
         return {"everything": True}
     return {"labels": list(grant.labels), "fields": list(grant.fields)}
+
+
+def labels_of(grant: Grant | Mapping[str, Any] | None, now: float) -> tuple[str, ...]:
+    """The labels that a grant opens at ``now``."""
+    rights = rights_of(grant, now) or {}
+    return tuple(rights.get("labels", ()))
 
 
 class TierAccess(Protocol):

@@ -11,7 +11,7 @@ import unicodedata
 from functools import lru_cache
 from itertools import pairwise
 
-__all__ = ["claim_key", "contained", "folded", "key", "overlap", "sentences", "units", "words"]
+__all__ = ["clauses", "claim_key", "contained", "folded", "key", "overlap", "sentences", "units", "words"]
 
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _END = re.compile(r"(?<=[。！？!?；])[”」』\"'’)）]?\s*|(?<=\.)\s+(?=[^a-z\s])|\s*\n+\s*")
@@ -67,6 +67,22 @@ def units(text: str) -> list[str]:
     return found
 
 
+_JOINT = re.compile(
+    rf",? and (?=(?:i|i['’]m|my|we|our)\b)|[,;] ?(?=(?:i|i['’]m|my)\b)|[，,；;]\s*(?=(?:我|以后|住在|今后|请?记住)[{_HAN}])", re.IGNORECASE
+)
+
+
+def clauses(unit: str) -> list[str]:
+    """The clauses of a unit in which somebody goes on about themself; the unit alone when there is one.
+
+    Examples
+    --------
+    >>> clauses("My name is Frank and I live in Bonn."), clauses("我叫王峰，我住在北京。"), clauses("I like tea and cake")
+    (['My name is Frank', 'I live in Bonn.'], ['我叫王峰', '我住在北京。'], ['I like tea and cake'])
+    """
+    return [piece for piece in (one.strip() for one in _JOINT.split(unit)) if piece]
+
+
 _SIGNS = re.compile(r"[^\w]+|_+")
 _OPENING = re.compile(
     r"(?:(?:ok(?:ay)?|hi|hey|hello|well|so|oh|and|also|no|sorry|please|actually|correction|by the way|just|again)\b[\s,:;!.—-]*"
@@ -88,6 +104,7 @@ def key(text: str) -> str:
     return _SIGNS.sub(" ", folded(text)).strip()
 
 
+@lru_cache(maxsize=4_096)
 def claim_key(text: str) -> str:
     """The key without the words that only introduce a claim, as "remember that" or “记住”.
 

@@ -41,9 +41,9 @@ LASTING: Final = _pattern(
     r"\b(?:i|we) (?:really |also |generally |usually |absolutely |still |do |don['’]?t |do not |strongly |much )*(?:like|love|prefer|enjoy|hate|dislike|detest|need|want everything|avoid|live|work (?:as|at|for|in|from)|"
     r"study|speak|own|drink|eat|use|play|cannot (?:eat|stand|bear)|can['’]?t (?:eat|stand|bear))\b",
     r"\b(?:i|we) (?:usually|always|never|often|only)\b|\bcall me\b|\bi go by\b|\bi(?:['’]ve| have) (?:a|an|two|three|been allergic)\b",
-    r"\b(?:likes|loves|prefers|enjoys|hates|dislikes|detests|insists|expects|demands|requires|lives in|works (?:as|at|for|in)|is allergic|is vegetarian|is vegan|speaks|never|always|usually|doesn['’]t (?:like|eat|drink)|wants (?:all|every|his|her|their)|birthday is)\b",
+    r"\b(?:likes|loves|prefers|enjoys|hates|dislikes|detests|insists|expects|demands|requires|lives in|works (?:as|at|for|in)|is allergic|is vegetarian|is vegan|speaks|never|always|usually|doesn['’]t (?:like|eat|drink)|wants (?:all|every|his|her|their)|birthday is|plays|owns|studies|drinks|eats|collects|teaches|needs|cares about|has (?:a|an|two|three|the)|is (?:a|an|allergic|responsible|in charge|married|based|left-handed|fluent)|allergic to)\b",
     rf"我叫|我的名字|叫我(?=[{_HAN}A-Z])|我姓|我是(?!说|想|不是|要|在|来|觉|问|指|怕|否)|我的?[^，。！？是]{{1,10}}(?<![觉认以可意但于就还只总老说想])是|我家",
-    rf"(?:喜欢|偏好|偏爱|喜爱|热爱|爱(?:吃|喝|听|看|好|玩|用)|讨厌|厌恶|习惯(?:用|于|了)?|忌口|过敏|吃素|不吃|不喝|不抽|不用|只(?:吃|喝|用|看|接受|要)|住在|家住|来自|从事|就职|任职|上班|工作(?:是|在)|生日|会说|擅长|养了|负责|要求|希望(?:所有|每|邮件|以))",
+    rf"(?:喜欢|偏好|偏爱|喜爱|热爱|爱(?:吃|喝|听|看|好|玩|用)|讨厌|厌恶|习惯(?:用|于|了)?|忌口|过敏|吃素|不吃|不喝|不抽|不用|只(?:吃|喝|用|看|接受|要)|住在|家住|来自|从事|就职|任职|上班|工作(?:是|在)|生日|会说|擅长|养了|负责|要求|是(?:个|一[个名位]|我们的?|公司的?|技术|素食)|会(?:弹|拉|唱|画|游泳|做饭|开车)|养(?:了|着)|希望(?:所有|每|邮件|以))",
 )
 TRANSIENT: Final = _pattern(
     r"\b(?:today|tonight|tomorrow|yesterday|right now|at the moment|just now|this (?:morning|afternoon|evening|week|weekend|month)|next (?:week|month)|last (?:night|week|month)|currently|for now|an? (?:hour|minute)s? ago|on (?:mon|tues|wednes|thurs|fri|satur|sun)day)\b",
@@ -64,7 +64,7 @@ CONCLUSION: Final = _pattern(
 )
 CORRECTION: Final = _pattern(
     r"^(?:no|nope|sorry|wait|oops|hm+)\b\s*[,.;:—–-]|\bactually\b|\bcorrection\b|\b(?:that|this|it)(?:['’]s| is| was) (?:wrong|not right|incorrect|outdated|no longer)\b|\bi (?:meant|misspoke|was wrong)\b",
-    r"\bnot [^,.;]{1,40}, ?but\b|\bno longer\b|\b(?:not|n['’]t) [^,.;]{1,40} any ?more\b|\binstead of\b|\brather than\b|\bchanged? (?:my|the|our|his|her|their|it|from|to)\b|\bhas changed\b|\bi(?:['’]ve| have)? (?:moved|switched|changed)\b",
+    r"\bnot [^,.;]{1,40}, ?but\b|\bno longer\b|(?:\bnot|n['’]t) [^,.;]{1,40} any ?more\b|\binstead of\b|\brather than\b|\bchanged? (?:my|the|our|his|her|their|it|from|to)\b|\bhas changed\b|\bi(?:['’]ve| have)? (?:moved|switched|changed)\b",
     r"\bhas (?:moved|switched|changed)\b|\bmoved (?:back )?to\b|\bused to\b|\bscratch that\b|\b(?:is|are|live|lives|work|works) now\b|\bnow (?:is|are|live|lives|work|works|prefers?|likes?|called)\b|\bswitched to\b|\bback to\b",
     r"不对(?=[，,。！!：:]|$)|(?<!是)不是[^，。！？]{1,20}[，,]\s*(?:而)?是|(?<!是)不是[^，。！？]{1,12}而是|更正|纠正|改成|改为|改用|改回|改到|换成|换到|换回|说错了|记错了|搞错了|弄错了|写错了|其实|不再|已经不|搬到|搬去|搬回|搬家到|换了(?!吗)|现在(?:是|改|用|住|叫|换)|改喝|改吃|不(?:喜欢|喝|吃|用|住|做|在)[^，。！？]{0,8}了",
 )

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from ..tiers import Source, Tier
 from . import signals
-from .sentences import claim_key, contained, overlap, sentences, units, words
+from .sentences import clauses, claim_key, contained, overlap, sentences, units, words
 from .subjects import Subject
 
 __all__ = ["Kept", "Known", "KnownMemory", "Turn", "Verdict", "WritePolicy", "WriteRules", "judge_turn"]
@@ -221,7 +221,7 @@ def judge_turn(turn: Turn, known: Known, rules: WriteRules = _DEFAULT_RULES) -> 
     rest: dict[Tier, list[tuple[str, _Leaning, str | None]]] = {}
     forget: list[str] = []
     reasons: list[str] = []
-    for unit in units(turn.text):
+    for unit in _pieces(turn):
         about = _about(unit, turn, known)
         refusal = _refusal(unit, about, turn, known)
         if refusal is not None:
@@ -247,6 +247,18 @@ def judge_turn(turn: Turn, known: Known, rules: WriteRules = _DEFAULT_RULES) -> 
         best = sorted(range(len(kept)), key=lambda place: (-kept[place].importance, place))[: rules.max_memories]
         kept = [kept[place] for place in sorted(best)]
     return Verdict(tuple(kept), tuple(dict.fromkeys(forget)), tuple(reasons))
+
+
+def _pieces(turn: Turn) -> list[str]:
+    """The units of a turn; one in which a person says several lasting things of themself is cut between them."""
+    found: list[str] = []
+    for unit in units(turn.text):
+        cut = clauses(unit) if turn.role is Source.USER else [unit]
+        shown = [signals.read(piece) for piece in cut]
+        alone = len(cut) > 1 and all(one.lasting or one.slot or one.standing or one.remember for one in shown)
+        alone = alone and not any(one.correction or one.question for one in shown)
+        found += cut if alone else [unit]
+    return found
 
 
 # Whom it is about.
@@ -339,11 +351,14 @@ def _leaning(unit: str, shown: signals.Signals, turn: Turn) -> _Leaning:
     if shown.standing and not (shown.transient and not shown.remember):
         tags = (INSTRUCTION, STANDING) if shown.how_to_answer and turn.task is None else (INSTRUCTION,)
         return _Leaning(Tier.SEMANTIC, 0.9, "an explicit instruction for the future", tags)
+    if shown.remember and shown.transient and not shown.lasting:
+        return _Leaning(Tier.EPISODIC, 0.8, "asked to be remembered, of the day")
     if shown.remember:
         return _Leaning(Tier.SEMANTIC, 0.85, "asked to be remembered")
     if turn.role is Source.SYSTEM:
         return _Leaning(Tier.PROCEDURAL, 0.8, "said by the operator")
-    if (shown.lasting or shown.slot) and not shown.transient and not (shown.request and not shown.slot):
+    passing = shown.transient and not (shown.correction and (shown.lasting or shown.slot))
+    if (shown.lasting or shown.slot) and not passing and not (shown.request and not shown.slot):
         importance = 0.8 if shown.slot else 0.75
         return _Leaning(Tier.SEMANTIC, importance, "a lasting preference or fact")
     if shown.correction and not shown.transient and not shown.request:
@@ -419,7 +434,7 @@ def _lasting(
     what = "another value of the same property" if shown.slot and not shown.correction else "a correction"
     return replace(
         _adding(kept, f"{what}: takes the place of {', '.join(_quoted(one.text) for one in old)}"),
-        importance=max([min(1.0, kept.importance + 0.05), *(one.importance for one in old)]),
+        importance=max([round(min(1.0, kept.importance + 0.05), 4), *(one.importance for one in old)]),
         supersedes=tuple(one.id for one in old),
     )
 
@@ -457,10 +472,10 @@ def _corrected(
 def _says_the_same(unit: str, one: KnownMemory, rules: WriteRules) -> bool:
     if claim_key(unit) == claim_key(one.text):
         return True
-    numbers = [{word for word in words(text) if any(sign.isdigit() for sign in word)} for text in (unit, one.text)]
-    if numbers[0] != numbers[1] or signals.negations(unit) != signals.negations(one.text):
+    if overlap(unit, one.text) < rules.same_overlap or len(words(unit)) < 3:
         return False
-    return overlap(unit, one.text) >= rules.same_overlap and len(words(unit)) >= 3
+    numbers = [{word for word in words(text) if any(sign.isdigit() for sign in word)} for text in (unit, one.text)]
+    return numbers[0] == numbers[1] and signals.negations(unit) == signals.negations(one.text)
 
 
 def _stronger(kept: Kept, same: KnownMemory, turn: Turn, rules: WriteRules) -> Kept:
