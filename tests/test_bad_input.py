@@ -8,9 +8,12 @@ import json
 import math
 import os
 import re
+import tempfile
 import warnings
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -240,7 +243,7 @@ FIELDS = [
     *object_faults("private"),
     *(Bad("expires_at", value) for value in NO_TIMES),
     *(Bad("half_life", value) for value in (0, -1, math.nan, -math.inf, 1e12, "60", True, [1.0])),
-    *(Bad("pinned", value) for value in (1, 0.0, "yes", None, [])),
+    *(Bad("pinned", value) for value in (1, 0.0, "yes", None, [True])),
 ]
 # And those that only its birth may have.
 BIRTH_FIELDS = [
@@ -440,6 +443,8 @@ QUERIES = [
     *(Bad("query", value, type(value).__name__) for value in (None, 3, b"x", ["x"])),
 ]
 COUNTS = (0, -1, 10_001, 10**30, True, False, 1.0, 1.5, math.nan, "5", None, [1])
+NO_GRANTS: tuple[Any, ...] = ("health", ["health"], {"lables": []}, {"everything": True}, 3)
+NO_RIGHTS: tuple[Any, ...] = ({"labels": "health"}, {"fields": 3}, {"labels": [3]}, {"labels": [LONE]})
 FILTERS = [
     *(Bad("tiers", value, named="tiers?") for value in ("semantik", ["semantic", "x"], [], 3, [3], [None], LONE)),
     *(Bad("session", value) for value in (LONE, 3, b"s", ["s"])),
@@ -472,8 +477,8 @@ FILTERS = [
     Bad("where", {"until": None}, "NoneType"),
     Bad("where", {"since": datetime(1969, 1, 1)}, "1970"),
     Bad("where", {"n": list(range(4_097))}, "4097 is over", LimitExceeded, "where 4,097 values", "values in a filter"),
-    *(Bad("grant", value, "grant") for value in ("health", ["health"], {"lables": []}, {"everything": True}, 3)),
-    *(Bad("grant", value) for value in ({"labels": "health"}, {"fields": 3}, {"labels": [3]}, {"labels": [LONE]})),
+    *(Bad("grant", value, "grant") for value in NO_GRANTS),
+    *(Bad("grant", value) for value in NO_RIGHTS),
 ]  # fmt: skip
 
 
@@ -512,15 +517,13 @@ class TestReading:
 
     def test_brief(self, store):
         for budget in (-1, 1.5, True, "100", math.nan):
-            refused(
-                store, Bad("budget", budget), lambda budget=budget: store.mem.brief("alpha", budget=budget, now=NOW)
-            )
+            refused(store, Bad("budget", budget), partial(store.mem.brief, "alpha", budget=budget, now=NOW))
         refused(store, Bad("query", LONE), lambda: store.mem.brief(LONE, now=NOW))
         for argument in ("session", "about"):
             refused(
                 store,
                 Bad(argument, LONE),
-                lambda argument=argument: store.mem.brief("alpha", **{argument: LONE}, now=NOW),
+                partial(store.mem.brief, "alpha", **{argument: LONE}, now=NOW),
             )
 
     @pytest.mark.parametrize("statement", ["", "delete from memory", "update content set text = 'x'", "drop table memory",
@@ -542,10 +545,16 @@ WITH_TIME: dict[str, Callable[[Store, Any], object]] = {
     "search": lambda store, now: store.mem.search("alpha", now=now),
     "list": lambda store, now: store.mem.list(now=now),
     "count": lambda store, now: store.mem.count(now=now),
+    "observe": lambda store, now: store.mem.observe("I prefer tea", now=now),
+    "explain": lambda store, now: store.mem.explain(store.id, query="alpha", now=now),
+    "strength_curve": lambda store, now: store.mem.strength_curve(store.id, days=3, now=now),
     "brief": lambda store, now: store.mem.brief("alpha", now=now),
     "stats": lambda store, now: store.mem.stats(now=now),
     "maintain": lambda store, now: store.mem.maintain(now=now),
     "consolidate": lambda store, now: store.mem.consolidate(now=now),
+    "erase": lambda store, now: store.mem.erase(store.other, now=now),
+    "compact": lambda store, now: store.mem.compact(now=now),
+    "backup": lambda store, now: store.mem.backup(Path(tempfile.mkdtemp()) / "copy", now=now),
 }
 
 
@@ -558,12 +567,12 @@ def public_methods() -> list[str]:
 class TestTimes:
     def test_every_method_with_a_time_is_tried(self):
         timed = {name for name in public_methods() if "now" in inspect.signature(getattr(TierMemory, name)).parameters}
-        assert timed <= WITH_TIME.keys()
+        assert timed <= WITH_TIME.keys(), "a new method wants a line in WITH_TIME"
 
     @pytest.mark.parametrize("method", WITH_TIME)
     def test_now(self, store, method):
         for bad in TIMES:
-            refused(store, bad, lambda bad=bad: WITH_TIME[method](store, bad.value))
+            refused(store, bad, partial(WITH_TIME[method], store, bad.value))
 
     @cases(TIMES)
     def test_open(self, tmp_path, bad):
@@ -578,6 +587,7 @@ BY_ID: dict[str, Callable[[Store, Any], object]] = {
     "update": lambda store, which: store.mem.update(which, importance=0.1, now=NOW),
     "supersede": lambda store, which: store.mem.supersede(which, "newer", now=NOW),
     "history": lambda store, which: store.mem.history(which),
+    "erase": lambda store, which: store.mem.erase([which], now=NOW),
     "forget": lambda store, which: store.mem.forget([which], now=NOW),
     "restore": lambda store, which: store.mem.restore([which], now=NOW),
     "used": lambda store, which: store.mem.used([which], now=NOW),
@@ -598,7 +608,7 @@ class TestIds:
     @pytest.mark.parametrize("method", BY_ID)
     @pytest.mark.parametrize("id", [None, 3, b"x", object(), LONE], ids=["None", "int", "bytes", "object", "surrogate"])
     def test_what_is_no_id_is_refused(self, either, method, id):
-        argument = "ids" if method in ("forget", "restore", "used") and id is not LONE else "id"
+        argument = "ids" if method in ("erase", "forget", "restore", "used") and id is not LONE else "id"
         refused(either, Bad(argument, id), lambda: BY_ID[method](either, id))
 
     @pytest.mark.parametrize("method", ["forget", "used"])
@@ -608,10 +618,15 @@ class TestIds:
         bad = Bad("ids", id, re.escape(id), MemoryNotFound)
         refused(either, bad, lambda: getattr(either.mem, method)([either.id, id, either.other], now=NOW))
 
+    @pytest.mark.xfail(reason="used() looks at the state of a memory and not at its end", strict=True)
+    def test_what_has_ended_is_not_used(self, fresh):
+        id = fresh.mem.add("ends", expires_at=NOW + 1, now=NOW)
+        refused(fresh, Bad("id", id, "", MemoryNotFound), lambda: fresh.mem.used(id, now=NOW + 1))
+
     def test_restore_takes_only_what_is_forgotten(self, either):
         for id in (either.id, either.old):
             bad = Bad("ids", id, "not forgotten")
-            refused(either, bad, lambda which=id: either.mem.restore([either.forgotten, which], now=NOW))
+            refused(either, bad, partial(either.mem.restore, [either.forgotten, id], now=NOW))
         refused(
             either, Bad("ids", UNKNOWN, "", MemoryNotFound), lambda: either.mem.restore([either.forgotten, UNKNOWN])
         )
@@ -640,16 +655,15 @@ class TestWhatIsJustAllowed:
 
     def test_numbers_times_and_names(self, fresh):
         add = fresh.mem.add
-        for place, fields in enumerate(
-            [
+        allowed: list[dict[str, Any]] = [
                 {"importance": 0}, {"importance": 1}, {"importance": np.float32(0.3)}, {"trust": 0.0}, {"created_at": 0},
                 {"created_at": datetime(9999, 12, 31)}, {"session": "x" * 512}, {"about": "é" * 256}, {"tags": {"a"}},
                 {"tags": ["a", "a"]}, {"labels": [f"n{number}" for number in range(60)]}, {"half_life": math.inf},
                 {"metadata": deep(16)}, {"metadata": {"a": "x" * 65_528}}, {"metadata": {}}, {"metadata": None},
                 {"metadata": {"": {"": None}}}, {"metadata": {"nul": "\0"}}, {"private": {"键": "值"}}, {"half_life": 1e-3},
                 {"expires_at": datetime(2030, 1, 1, tzinfo=UTC)}, {"derived_from": [fresh.id, fresh.forgotten]},
-            ]
-        ):  # fmt: skip
+            ]  # fmt: skip
+        for place, fields in enumerate(allowed):
             id = add(f"allowed {place}", now=NOW, **fields)
             assert id.created
             labels = {"labels": [f"n{number}" for number in range(60)], "fields": ["键"]}
@@ -678,13 +692,17 @@ class TestWhatIsJustAllowed:
 CALLS: dict[str, Callable[[Store], object]] = {
     **{name: lambda store, call=call: call(store, NOW) for name, call in WITH_TIME.items()},  # type: ignore[misc]
     "history": lambda store: store.mem.history(store.id),
+    "erasures": lambda store: store.mem.erasures(),
+    "verify": lambda store: store.mem.verify(),
     "sql": lambda store: store.mem.sql("select count(*) from memory"),
 }
 
 
 class TestAfterClose:
     def test_every_method_is_tried(self):
-        assert set(public_methods()) == CALLS.keys()
+        assert set(public_methods()) == CALLS.keys(), (
+            "a new method wants a line in CALLS, or in WITH_TIME when it takes one"
+        )
 
     @pytest.mark.parametrize("method", CALLS)
     def test_is_refused(self, either, method, tmp_path):
@@ -723,7 +741,7 @@ class TestAfterClose:
         fates = {row["state"]: row["id"] for row in store.mem.sql("select id, state from memories order by id desc")}
         store.id, store.forgotten = fates["alive"], fates["forgotten"]
         before = store.dump()
-        writes = {"add", "add_many", "update", "supersede", "forget", "restore", "used", "consolidate"}
+        writes = {"add", "add_many", "observe", "update", "supersede", "forget", "restore", "used", "consolidate"}
         for method in sorted(writes):
             with pytest.raises(ReadOnlyStore):
                 CALLS[method](store)
@@ -771,7 +789,7 @@ class TestAfterFork:
         hits = either.mem.search("alpha", now=NOW)
 
         def work() -> dict[str, str]:
-            answers = {name: outcome(lambda call=call: call(either)) for name, call in CALLS.items()}
+            answers = {name: outcome(partial(call, either)) for name, call in CALLS.items()}
             answers["close"] = outcome(either.mem.close)
             answers["texts"] = outcome(lambda: hits.texts)
             return answers

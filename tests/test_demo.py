@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tiermem_fast import InvalidInput, LimitExceeded, TierMemory
+from tiermem_fast import InvalidInput, LimitExceeded, Tier, TierMemory
 from tiermem_fast.demo import conversation as conversations
 from tiermem_fast.demo.conversation import Conversation, Turn, parse, read, shipped, with_questions
 from tiermem_fast.demo.replay import Report, config, replay
@@ -288,11 +288,10 @@ class TestReplay:
     def test_strength_fades_in_silence_and_knowledge_fades_less(self, report: Report) -> None:
         silent = [period.strength for period in report.periods if not period.said]
         assert len(silent) == 4
-        for tier in ("episodic", "semantic"):
-            means = [next(mean for name, mean in strength.items() if name == tier) for strength in silent]
-            assert all(mean is not None for mean in means)
-            assert means == sorted(means, reverse=True)  # type: ignore[type-var]
-        assert all(strength["semantic"] > strength["episodic"] for strength in silent)  # type: ignore[index]
+        episodic, semantic = ([strength[tier] or 0.0 for strength in silent] for tier in (Tier.EPISODIC, Tier.SEMANTIC))
+        for means in (episodic, semantic):
+            assert means == sorted(means, reverse=True)
+        assert all(known > said > 0.0 for known, said in zip(semantic, episodic, strict=True))
 
     def test_questions_find_their_turns(self, report: Report) -> None:
         answerable = [answer for answer in report.answers if answer.question.turns]

@@ -37,15 +37,34 @@ from .results import AddedId, Hits
 from .tiers import Source, Tier
 
 if TYPE_CHECKING:
+    from .aio import AsyncTierMemory
     from .config import Config
     from .embedding import Embedder, as_embedder
-    from .models import Briefing, BriefingItem, ConsolidationReport, Decision, Dropped, Explanation, Hit, MemoryItem, Stats
+    from .models import (
+        BackupReport,
+        Briefing,
+        BriefingItem,
+        CompactReport,
+        ConsolidationReport,
+        Decision,
+        Dropped,
+        ErasureReceipt,
+        Explanation,
+        Hit,
+        MemoryItem,
+        Stats,
+        VerifyReport,
+    )
+    from .tenants import Tenants
 
 __all__ = [
     "AccessDenied",
     "AddedId",
+    "AsyncTierMemory",
+    "BackupReport",
     "Briefing",
     "BriefingItem",
+    "CompactReport",
     "Config",
     "ConsolidationReport",
     "CorruptStore",
@@ -53,6 +72,7 @@ __all__ = [
     "Dropped",
     "DurabilityError",
     "Embedder",
+    "ErasureReceipt",
     "Explanation",
     "Grant",
     "Hit",
@@ -72,9 +92,11 @@ __all__ = [
     "StoreClosed",
     "StoreForked",
     "StoreLocked",
+    "Tenants",
     "Tier",
     "TierMemory",
     "TiermemError",
+    "VerifyReport",
     "__version__",
     "as_embedder",
     "build_info",
@@ -85,17 +107,23 @@ __version__: str = build_info()["version"]
 
 # What needs pydantic, or is not needed by every program, is imported when it is first named.
 _LATER = {
+    "AsyncTierMemory": "aio",
+    "BackupReport": "models",
     "Briefing": "models",
     "BriefingItem": "models",
+    "CompactReport": "models",
     "Config": "config",
     "ConsolidationReport": "models",
     "Decision": "models",
     "Dropped": "models",
     "Embedder": "embedding",
+    "ErasureReceipt": "models",
     "Explanation": "models",
     "Hit": "models",
     "MemoryItem": "models",
     "Stats": "models",
+    "Tenants": "tenants",
+    "VerifyReport": "models",
     "as_embedder": "embedding",
 }
 

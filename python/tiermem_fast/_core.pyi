@@ -1,6 +1,6 @@
 """The native part of ``tiermem_fast``. Times are seconds since 1970 UTC; only ``memory`` and ``kernels`` call it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from os import PathLike
 from typing import Any, TypeAlias, final
 
@@ -11,9 +11,11 @@ __all__ = [
     "Engine",
     "NativeHits",
     "build_info",
+    "check_store",
     "default_options",
     "near_duplicates",
     "reinforce",
+    "restore_backup",
     "score",
     "strength",
     "top_k",
@@ -125,6 +127,37 @@ class Engine:
     def history(self, id: str) -> _Rows:
         """What happened to a memory, oldest first."""
 
+    def erase(
+        self,
+        scope: str,
+        id_list: Iterable[str] | None,
+        filter_values: dict[str, Any],
+        cascade_all: bool,
+        progress: Callable[[str], object] | None,
+        now: float,
+    ) -> dict[str, Any]:
+        """Erase memories; ``scope`` is ids, session, where or everything. The receipt as a dict."""
+
+    def complete_erasure(self, now: float) -> dict[str, Any] | None:
+        """Complete an erasure that was cut short; its receipt, or None."""
+
+    def erasures(self) -> _Rows:
+        """The receipts of all erasures, oldest first."""
+
+    def verify(self, repair: bool, discard: bool) -> dict[str, Any]:
+        """Read everything and report what is not as it was written; with ``repair`` keep the rest."""
+
+    def backup(
+        self, directory: str | PathLike[str], progress: Callable[[int, int], object] | None, now: float
+    ) -> dict[str, Any]:
+        """Copy the store into a directory that holds none."""
+
+    def remember_copy(self, path: str | PathLike[str], commit: int, now: float) -> None:
+        """Note that a copy of the store, as of a commit, lies elsewhere."""
+
+    def compact(self, hidden_before: float, now: float) -> dict[str, Any]:
+        """Let go for good of what was hidden before a time, and write the file anew."""
+
     def sql(self, statement: str, limit: int) -> tuple[_Texts, _Tuples]:
         """A select over the store's own tables: (column names, rows)."""
 
@@ -169,6 +202,14 @@ class NativeHits:
 
 def build_info() -> dict[str, Any]:
     """What this build is: version, profile, and the versions of what it carries."""
+
+def check_store(path: str | PathLike[str], repair: bool, discard: bool, now: float) -> dict[str, Any]:
+    """Verify a store that may be too damaged to be opened; with ``repair`` keep what is sound."""
+
+def restore_backup(
+    source: str | PathLike[str], directory: str | PathLike[str], replace: bool, now: float
+) -> dict[str, Any]:
+    """Put the store of a backup into a directory, all of it verified before anything is replaced."""
 
 def default_options() -> dict[str, Any]:
     """The options that an engine opened without any goes by."""

@@ -416,6 +416,11 @@ class LexicalEmbedder:
         return (summed / np.where(norms > 0.0, norms, 1.0)[:, None]).astype(np.float32)
 
 
+def forget_words() -> None:
+    """Drop the words that :class:`LexicalEmbedder` remembers of the texts it has seen; done after every erasure."""
+    _features.cache_clear()
+
+
 def _words(text: str) -> list[str]:
     """The words of a text, and of a run without spaces its pairs and single characters, each single marked."""
     folded = unicodedata.normalize("NFKC", text).casefold()

@@ -7,10 +7,12 @@ Calls the native module, which nobody else does but :mod:`.kernels`, and the pol
 from __future__ import annotations
 
 import builtins
+import contextlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import numpy as np
@@ -47,7 +49,19 @@ if TYPE_CHECKING:
 
     from .config import Config
     from .embedding import Embedder
-    from .models import Briefing, ConsolidationReport, Decision, Explanation, MaintenanceReport, MemoryItem, Stats
+    from .models import (
+        BackupReport,
+        Briefing,
+        CompactReport,
+        ConsolidationReport,
+        Decision,
+        ErasureReceipt,
+        Explanation,
+        MaintenanceReport,
+        MemoryItem,
+        Stats,
+        VerifyReport,
+    )
     from .policy.observing import Extractor, Observer
     from .policy.procedures import ProcedureSource
     from .policy.tokens import TokenCounter
@@ -59,6 +73,7 @@ CHUNK: Final = 4_096
 
 _EXTERNAL = "external"
 """The model of vectors that came without an embedder."""
+
 
 
 class TierMemory:
@@ -76,7 +91,9 @@ class TierMemory:
     (True, 'Replies to Director Li stay formal')
     """
 
-    __slots__ = ("_config", "_embedder", "_engine", "_floor", "_observer", "_path", "_policies", "_read_only")
+    __slots__ = (
+        "__weakref__", "_config", "_embedder", "_engine", "_floor", "_observer", "_path", "_policies", "_read_only",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -312,6 +329,7 @@ class TierMemory:
 
     def add_many(
         self,
+        /,
         items: Iterable[str | Mapping[str, Any] | MemoryItem],
         *,
         vectors: npt.NDArray[np.float32] | None = None,
@@ -391,7 +409,7 @@ class TierMemory:
             for id, outcome in zip(ids, outcomes.tolist(), strict=True)
         ]
 
-    def update(self, id: str, *, now: TimeLike = None, **fields: Any) -> None:
+    def update(self, /, id: str, *, now: TimeLike = None, **fields: Any) -> None:
         """Change fields of a memory. Its text stays; :meth:`supersede` says it anew.
 
         Parameters
@@ -427,7 +445,14 @@ class TierMemory:
         self._engine.update(id, plain(fields), to_seconds(now, "now"))
 
     def supersede(
-        self, id: str, text: str, *, vector: npt.NDArray[np.float32] | None = None, now: TimeLike = None, **fields: Any
+        self,
+        /,
+        id: str,
+        text: str,
+        *,
+        vector: npt.NDArray[np.float32] | None = None,
+        now: TimeLike = None,
+        **fields: Any,
     ) -> AddedId:
         """Put a new memory in the place of an old one, which stays readable by its id.
 
@@ -497,6 +522,120 @@ class TierMemory:
     def restore(self, ids: str | Iterable[str], *, now: TimeLike = None) -> None:
         """Bring forgotten memories back; all of them or, on an error, none."""
         self._engine.restore(ids_of(ids), to_seconds(now, "now"))
+
+    def erase(
+        self,
+        ids: str | Iterable[str] | None = None,
+        *,
+        session: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        everything: bool = False,
+        cascade: Literal["derived", "all"] = "derived",
+        progress: Callable[[str], object] | None = None,
+        now: TimeLike = None,
+    ) -> ErasureReceipt:
+        """Erase memories from every table and every file of the store, for good, and look for what might be left.
+
+        What was made from erased memories alone goes with them, as does what was folded into them as a duplicate. What was
+        made from others as well, and the versions before and after an erased one, are listed in the receipt to be looked
+        at. Histories, idempotency keys and what could be undone go too. Then every byte of every file in the store's
+        directory is searched for the erased texts and vectors.
+
+        A call that is cut short is completed by the next :meth:`open`. Other writers wait meanwhile and searches go on; the
+        columns and indexes in RAM are made anew, which takes as long as opening the store.
+
+        Parameters
+        ----------
+        ids
+            These memories, in any state.
+        session
+            All of this session. With ``where`` too, what meets both.
+        where
+            All that meet these conditions, as in :meth:`search`, whoever may read them.
+        everything
+            All memories of the store.
+        cascade
+            ``"all"`` also erases what would be listed to be looked at.
+        progress
+            Hears each step that is done: ``"rows"``, ``"log"``, ``"picture"``, ``"derived"``, ``"scan"``, ``"receipt"``.
+            What it raises is raised once the erasure is done.
+        now
+            The time of the call.
+
+        Returns
+        -------
+        ErasureReceipt
+            What went, what was searched, what was found: nothing, if ``receipt.complete``.
+
+        Raises
+        ------
+        MemoryNotFound
+            If one of the ids is not there; then none is erased.
+        InvalidInput
+            If nothing is named, or more than one of ``ids``, ``everything`` and the conditions.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> _ = mem.add_many(["Her number is 555-0100", "Likes jazz"], session="s1")
+        >>> receipt = mem.erase(session="s1")
+        >>> receipt.erased, receipt.complete, mem.count()
+        (2, True, 0)
+        """
+        from .models import ErasureReceipt
+
+        conditions = {"session": session, "where": where}
+        named = [ids is not None, any(value is not None for value in conditions.values()), bool(everything)]
+        if sum(named) != 1:
+            raise InvalidInput.of("erase", "name one of ids, everything, or the conditions session and where")
+        if session is not None and not session:
+            raise InvalidInput.of("session", f"{shown(session)} names no session")
+        if where is not None and not where:
+            raise InvalidInput.of("where", "{} would mean every memory; say everything=True for that")
+        if cascade not in {"derived", "all"}:
+            raise InvalidInput.of("cascade", f"{shown(cascade)} is neither 'derived' nor 'all'")
+        scope = "ids" if ids is not None else "everything" if everything else "where" if session is None else "session"
+        moment = to_seconds(now, "now")
+        gone = self._to_be_erased(None if ids is None else ids_of(ids), filters_of(**conditions), moment)
+        receipt = self._engine.erase(
+            scope,
+            None if ids is None else ids_of(ids),
+            filters_of(**conditions),
+            cascade == "all",
+            progress,
+            moment,
+        )
+        self._observing().erased(gone)
+        from .policy.sentences import forget_texts
+
+        forget_texts()
+        if self._embedder is not None:
+            from .embedding import forget_words
+
+            forget_words()
+        return ErasureReceipt.from_native(receipt)
+
+    def _to_be_erased(
+        self, ids: builtins.list[str] | None, filters: dict[str, Any], moment: float
+    ) -> builtins.list[tuple[str, str | None]]:
+        """The texts that this handle will not learn again, with whom they are about; not of a whole store."""
+        if ids is None and not filters:
+            return []
+        rights = rights_of(OWNER, moment)
+        rows = []
+        if ids is None:
+            rows = self._engine.list(filters, 10_000, None, True, rights, moment)
+        for id in ids or ():
+            # One that is forgotten cannot be read, and is known as that already.
+            with contextlib.suppress(MemoryNotFound):
+                rows += self._engine.get([id], rights, moment)
+        return [(row["text"], row["about"]) for row in rows]
+
+    def erasures(self) -> builtins.list[ErasureReceipt]:
+        """The receipts of all erasures, oldest first; they hold nothing of what was erased."""
+        from .models import ErasureReceipt
+
+        return [ErasureReceipt.from_native(receipt) for receipt in self._engine.erasures()]
 
     def used(self, items: Any, *, now: TimeLike = None) -> None:
         """Note that memories were used: cited, accepted, acted upon. Being returned is not use.
@@ -765,7 +904,28 @@ class TierMemory:
         return self._engine.count(filters, rights_of(grant, moment), moment)
 
     def history(self, id: str) -> builtins.list[dict[str, Any]]:
-        """What happened to a memory, oldest first: dicts of ``at`` (datetime), ``kind``, ``actor`` and ``detail``."""
+        """What happened to a memory in any state, oldest first.
+
+        Returns
+        -------
+        list of dict
+            ``at`` (datetime), ``kind``, ``actor`` (who did it) and ``detail`` of each change. Kinds are ``created,
+            told_again, update, supersede, forget, restore, promote, merge, let_go``. An update says which fields it
+            changed, and not what they hold.
+
+        Raises
+        ------
+        MemoryNotFound
+            If there is none, or it was erased.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> id = mem.add("Prefers tea", now=0.0)
+        >>> mem.update(id, importance=0.9, now=60.0)
+        >>> [(entry["kind"], entry["actor"], entry["at"].minute) for entry in mem.history(id)]
+        [('created', 'user', 0), ('update', 'owner', 1)]
+        """
         from .times import from_seconds
 
         return [
@@ -990,6 +1150,7 @@ class TierMemory:
             count=count_tokens or estimate_tokens,
             rules=rules,
         )
+        draft = replace(draft, dropped=draft.dropped + gathered.too_faint())
         return draft.as_briefing({item.id: MemoryItem.from_row(gathered.rows[item.id]) for item in draft.items})
 
     def _tiers_of(self, task: str | None) -> tuple[Tier, ...]:
@@ -1041,6 +1202,7 @@ class TierMemory:
             vectors=figures["vectors"],
             graph=figures["graph_nodes"],
             tail=figures["vectors_waiting"],
+            damaged=dict(figures["damaged"]),
             ram_bytes=figures["vector_bytes"] + figures["keyword_bytes"] + figures["column_bytes"],
             disk_bytes=figures["disk_bytes"],
         )
@@ -1059,6 +1221,8 @@ class TierMemory:
         from .models import MaintenanceReport
 
         moment = to_seconds(now, "now")
+        if not self._read_only:
+            self._engine.complete_erasure(moment)
         absorbed = flushed = 0
         left: int | None = None
         while True:
@@ -1068,6 +1232,160 @@ class TierMemory:
             if waiting in (0, left):
                 return MaintenanceReport(absorbed=absorbed, tail=waiting, flushed=flushed, finished=waiting == 0)
             left = waiting
+
+    def compact(self, *, hidden_for_days: float = 0.0, now: TimeLike = None) -> CompactReport:
+        """Let go for good of what was forgotten or folded into another memory, and write the file anew.
+
+        What is let go can no longer be restored. Superseded memories stay readable. Unlike :meth:`erase` this follows
+        nothing and looks for nothing. It takes as much memory as the file is large.
+
+        Parameters
+        ----------
+        hidden_for_days
+            Only what was hidden at least so many days ago.
+        now
+            The time of the call.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> mem.forget(mem.add("Prefers tea", now=0.0), now=0.0)
+        >>> mem.compact(hidden_for_days=30, now=86_400.0).forgotten, mem.compact(now=86_400.0).forgotten
+        (0, 1)
+        """
+        from .models import CompactReport
+
+        moment = to_seconds(now, "now")
+        days = number_or_none("hidden_for_days", hidden_for_days)
+        if days is None or not 0.0 <= days < 1e6:
+            raise InvalidInput.of("hidden_for_days", f"{shown(hidden_for_days)} is not a number of days")
+        return CompactReport(**self._engine.compact(max(moment - days * 86_400.0, 0.0), moment))
+
+    # ------------------------------------------------------------------ safety
+
+    def backup(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        progress: Callable[[int, int], object] | None = None,
+        now: TimeLike = None,
+    ) -> BackupReport:
+        """Copy the store as it is now into another directory, while reading and writing go on.
+
+        The copy is read whole and verified before it gets its name; :meth:`open` opens it like any store. This store
+        remembers where it is, so that :meth:`erase` can name it.
+
+        Parameters
+        ----------
+        directory
+            Where to; made when missing, refused when it holds a store.
+        progress
+            Hears how many pages are copied, of how many.
+        now
+            The time of the call.
+
+        Raises
+        ------
+        InvalidInput
+            If the directory holds a store already.
+        CorruptStore
+            If something is damaged; a damaged store makes no backup.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, TierMemory.open(folder + "/store") as mem:
+        ...     _ = mem.add("Prefers tea")
+        ...     report = mem.backup(folder + "/copy")
+        ...     with TierMemory.open(folder + "/copy", read_only=True) as copy:
+        ...         report.memories, copy.count()
+        (1, 1)
+        """
+        from .models import BackupReport
+        from .times import from_seconds
+
+        moment = to_seconds(now, "now")
+        path = os.fspath(directory)
+        done = self._engine.backup(path, progress, moment)
+        return BackupReport(path=os.path.realpath(path), at=from_seconds(moment), **done)
+
+    @classmethod
+    def restore_backup(
+        cls,
+        source: str | os.PathLike[str],
+        directory: str | os.PathLike[str],
+        *,
+        replace: bool = False,
+        now: TimeLike = None,
+    ) -> BackupReport:
+        """Put the store of a backup into a directory. All of it is verified before anything is replaced.
+
+        Parameters
+        ----------
+        source
+            A directory that :meth:`backup` made.
+        directory
+            Where to.
+        replace
+            Take the place of a store that is there. Whoever has it open goes on with what was restored.
+        now
+            The time of the call.
+
+        Raises
+        ------
+        InvalidInput
+            If the directory holds a store and ``replace`` is not given.
+        CorruptStore
+            If the backup is damaged; then nothing was changed.
+        """
+        from .models import BackupReport
+        from .times import from_seconds
+
+        moment = to_seconds(now, "now")
+        path = os.fspath(directory)
+        done = _core.restore_backup(os.fspath(source), path, bool(replace), moment)
+        return BackupReport(path=os.path.realpath(path), at=from_seconds(moment), **done)
+
+    def verify(self, *, repair: bool = False, discard: bool = False) -> VerifyReport:
+        """Read everything and report what is not as it was written, by name.
+
+        Parameters
+        ----------
+        repair
+            Keep every memory that is sound and drop the rest. A memory of which only the vector is damaged stays without
+            one. The database is built anew beside the old one and takes its place in one commit.
+        discard
+            Keep no copy of the damaged file. Without it, ``report.kept_aside`` is where it lies.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> _ = mem.add("Prefers tea")
+        >>> report = mem.verify()
+        >>> report.ok, report.sound
+        (True, 1)
+        """
+        from .models import VerifyReport
+
+        return VerifyReport.from_native(self._engine.verify(bool(repair), bool(discard)))
+
+    @classmethod
+    def check(
+        cls, path: str | os.PathLike[str], *, repair: bool = False, discard: bool = False, now: TimeLike = None
+    ) -> VerifyReport:
+        """As :meth:`verify`, for a store that may be too damaged to be opened.
+
+        Raises
+        ------
+        CorruptStore
+            If its file does not even tell where its tables lie; a backup is what is left then.
+        """
+        from .models import VerifyReport
+
+        moment = to_seconds(now, "now")
+        return VerifyReport.from_native(_core.check_store(os.fspath(path), bool(repair), bool(discard), moment))
+
+    # ------------------------------------------------------------------ tiers
 
     def consolidate(self, *, dry_run: bool = False, now: TimeLike = None) -> ConsolidationReport:
         """Move memories between the tiers, fold near-duplicates together, let go of what has come to its end.
@@ -1140,25 +1458,37 @@ class _Reader:
         engine = self._mem._engine  # noqa: SLF001  # its own module
         return engine.list(filters_of(**filters), limit, None, True, self._rights, self._moment)
 
-    def found(self, *, k: int, everything: bool = False, **filters: Any) -> Sequence[dict[str, Any]]:
-        rows = self.scored(k=k, everything=everything, **filters)
-        for row in rows:
-            row["relevance"] = row["calibrated"]
+    def found(
+        self, *, k: int, least: float, share: float, everything: bool = False, **filters: Any
+    ) -> tuple[Sequence[dict[str, Any]], Sequence[tuple[str, float, float]]]:
+        hits, relevance = self._searched(k, everything, filters)
+        bound = max(least, share * float(relevance.max(initial=0.0)))
+        values, ids = relevance.tolist(), hits.ids
+        clear = (relevance >= bound).nonzero()[0].tolist()
+        faint = [(id, value, bound) for id, value in zip(ids, values, strict=True) if value < bound]
+        rows = hits.rows(clear)
+        for row, place in zip(rows, clear, strict=True):
+            row["relevance"] = values[place]
+        return rows, faint
+
+    def scored(self, *, k: int, **filters: Any) -> list[dict[str, Any]]:
+        """The best rows with what the search says of them, and ``calibrated``, the relevance between embedders."""
+        hits, relevance = self._searched(k, False, filters)
+        rows = hits.rows()
+        for row, value in zip(rows, relevance.tolist(), strict=True):
+            row["calibrated"] = value
         return rows
 
-    def scored(self, *, k: int, everything: bool = False, **filters: Any) -> list[dict[str, Any]]:
-        """The best rows with what the search says of them, and ``calibrated``, the relevance between embedders."""
+    def _searched(
+        self, k: int, everything: bool, filters: Mapping[str, Any]
+    ) -> tuple[Hits, npt.NDArray[np.float32]]:
         mem, embedder = self._mem, self._mem._embedder  # noqa: SLF001  # its own module
         if embedder is not None and self._vector is None:
             check_texts([self.query], "query")
             self._vector = embedder.embed([self.query], kind="query")[0]
         rights = rights_of(OWNER, self._moment) if everything else self._rights
         hits = mem._found(self.query, self._vector, k, filters_of(**filters), None, rights, self._moment)  # noqa: SLF001
-        floor = mem._relevance_floor()  # noqa: SLF001
-        rows = hits.rows()
-        for row in rows:
-            row["calibrated"] = relevance_of(row["vector_score"], row["keyword_score"], floor=floor)
-        return rows
+        return hits, relevance_of(hits.vector_scores, hits.keyword_scores, floor=mem._relevance_floor())  # noqa: SLF001
 
 
 class _Facts:

@@ -7,6 +7,7 @@ from the core was checked there and is taken as it is. Every shape is frozen.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -21,24 +22,32 @@ from .tiers import SOURCES, TIERS, DropReason, Source, Tier
 from .times import from_seconds, to_seconds
 
 __all__ = [
+    "BackupReport",
     "Briefing",
     "BriefingItem",
+    "CompactReport",
     "ConsolidationReport",
+    "Damaged",
     "Decision",
     "DropReason",
     "Dropped",
+    "ErasureReceipt",
     "Explanation",
     "Hit",
     "KeptMemory",
+    "KnownBackup",
     "LetGo",
     "MaintenanceReport",
     "MemoryItem",
     "Merged",
     "Promoted",
+    "Residue",
+    "Review",
     "Shape",
     "Source",
     "Stats",
     "Tier",
+    "VerifyReport",
 ]
 
 
@@ -463,6 +472,8 @@ class Stats(Shape):
         Memories that have a vector.
     graph, tail
         Vectors in the graph, and those that are still scanned because the graph has not absorbed them.
+    damaged
+        Memories that were found damaged and are therefore not served: why, by id (or ``row n`` where the id is damaged).
     ram_bytes, disk_bytes
         Bytes held in memory and on disk.
     """
@@ -482,6 +493,7 @@ class Stats(Shape):
     vectors: Count = 0
     graph: Count = 0
     tail: Count = 0
+    damaged: dict[str, str] = Field(default_factory=dict)
     ram_bytes: Count = 0
     disk_bytes: Count = 0
 
@@ -694,6 +706,217 @@ class Explanation(Shape):
     calibrated_relevance: float | None = None
     in_briefing: bool | None = None
     reasons: Names = ()
+
+
+class Review(Shape):
+    """A memory that was not erased but is tied to one that was: which, and how."""
+
+    id: str
+    reason: str
+
+
+class Residue(Shape):
+    """What is left of erased memories in a file: its path below the store's directory, and how many pieces are in it."""
+
+    file: str
+    pieces: Count
+
+
+class KnownBackup(Shape):
+    """A backup that the store knows of: where, when it was made, and the commit it shows."""
+
+    path: str
+    at: Moment
+    commit: Count
+
+
+class ErasureReceipt(Shape):
+    """What an erasure did. It holds nothing of what was erased, and the store keeps it.
+
+    Attributes
+    ----------
+    at
+        When.
+    commit
+        The commit that took the memories out; 0 when there were none.
+    scope
+        What was named: ``ids``, ``session``, ``where`` or ``everything``.
+    cascade
+        ``derived`` or ``all``.
+    asked, erased
+        Memories that were named, and memories that are gone: those that followed included.
+    review
+        Memories that stay but should be looked at.
+    unreadable
+        Damaged memories of which a condition cannot tell whether it means them.
+    searched
+        Different pieces of erased values that were looked for: of texts in UTF-8, UTF-16 and as JSON escapes them, of
+        vectors as f32, f16 and i8. Of more than 100,000 memories only what this library itself writes.
+    unsearched
+        Values under 8 bytes, or of a few bytes repeated: they were erased but cannot be told from chance in a file.
+    files, bytes
+        What was read to the last byte.
+    residues
+        What was found. Values that a living memory holds as well are no residue.
+    log_emptied
+        Whether the write-ahead log is empty; a process that reads for long can hold it, and then the next
+        :meth:`.TierMemory.maintain` or :meth:`.TierMemory.open` goes on from there.
+    rewritten
+        Whether the whole file was written anew.
+    completed_later
+        Whether the call was cut short and completed by a later one. That one cannot search for texts, which nobody may
+        have kept for it; it writes the file anew instead.
+    removed
+        Older copies of the database that were removed.
+    backups
+        Backups that the store knows of and that may still hold what was erased.
+    digest
+        SHA-256 over all of the above.
+    """
+
+    at: Moment
+    commit: Count = 0
+    scope: str
+    cascade: str = "derived"
+    asked: Count = 0
+    erased: Count = 0
+    review: tuple[Review, ...] = ()
+    unreadable: Count = 0
+    searched: Count = 0
+    unsearched: Count = 0
+    files: Count = 0
+    bytes: Count = 0
+    residues: tuple[Residue, ...] = ()
+    log_emptied: bool = True
+    rewritten: bool = False
+    completed_later: bool = False
+    removed: tuple[str, ...] = ()
+    backups: tuple[KnownBackup, ...] = ()
+    digest: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left in the store's directory, as far as can be seen."""
+        return self.log_emptied and not self.residues
+
+    def expected_digest(self) -> str:
+        """The digest that these values have; another one means that the receipt was changed.
+
+        Examples
+        --------
+        >>> receipt = ErasureReceipt.from_native({"at": 0.0, "scope": "ids", "erased": 2})
+        >>> (
+        ...     receipt.digest == receipt.expected_digest(),
+        ...     receipt.model_copy(update={"erased": 1}).expected_digest() == receipt.digest,
+        ... )
+        (True, False)
+        """
+        values = self.model_dump(mode="json", exclude={"digest"})
+        return hashlib.sha256(json.dumps(values, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    @classmethod
+    def from_native(cls, row: Mapping[str, Any]) -> Self:
+        """The receipt of a row of the core."""
+        values = dict(row)
+        values["review"] = [Review(id=id, reason=reason) for id, reason in values.get("review", ())]
+        values["residues"] = [Residue(file=file, pieces=pieces) for file, pieces in values.get("residues", ())]
+        backups = values.get("backups", ())
+        values["backups"] = [KnownBackup(path=path, at=at, commit=commit) for path, at, commit in backups]
+        receipt = cls(**values)
+        return receipt.model_copy(update={"digest": receipt.expected_digest()})
+
+
+class Damaged(Shape):
+    """A memory that is not as it was written: its id as far as that can be read, its row, and how it was seen."""
+
+    id: str | None
+    row: Count
+    message: str
+
+
+class VerifyReport(Shape):
+    """What reading everything found, and what a repair made of it.
+
+    Attributes
+    ----------
+    commit
+        The commit that was looked at.
+    sound
+        Memories that are as they were written.
+    damaged
+        Memories that are not.
+    structure
+        What SQLite says about the file.
+    entries
+        Entries of histories, keys and settings that are damaged or point nowhere.
+    strays
+        Files in the directory that this library did not make. They are left alone.
+    repaired
+        Whether the store was repaired.
+    lost, without_vector
+        Memories that the repair dropped, and those that it kept without their vector.
+    kept_aside
+        Where the damaged file lies.
+    """
+
+    commit: Count
+    sound: Count
+    damaged: tuple[Damaged, ...] = ()
+    structure: tuple[str, ...] = ()
+    entries: tuple[str, ...] = ()
+    strays: tuple[str, ...] = ()
+    repaired: bool = False
+    lost: tuple[Damaged, ...] = ()
+    without_vector: tuple[Damaged, ...] = ()
+    kept_aside: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was damaged when it was looked at; strays are no damage."""
+        return not (self.damaged or self.structure or self.entries)
+
+    @classmethod
+    def from_native(cls, row: Mapping[str, Any]) -> Self:
+        """The report of a row of the core."""
+        values = dict(row)
+        for name in ("damaged", "lost", "without_vector"):
+            values[name] = [Damaged(id=id, row=place, message=message) for id, place, message in values[name]]
+        kept = values["kept_aside"]
+        return cls(**{**values, "kept_aside": None if kept is None else str(kept)})
+
+
+class BackupReport(Shape):
+    """A backup that was made or restored.
+
+    Attributes
+    ----------
+    path
+        Its directory, or the one it was restored into.
+    at
+        When.
+    commit
+        The commit it shows.
+    memories
+        Memories in it, in any state, all verified.
+    bytes
+        Bytes of its file.
+    """
+
+    path: str
+    at: Moment
+    commit: Count
+    memories: Count
+    bytes: Count
+
+
+class CompactReport(Shape):
+    """What a compaction let go of, and the bytes on disk before and after it."""
+
+    forgotten: Count
+    merged: Count
+    bytes_before: Count
+    bytes_after: Count
+
 
 
 _TIER_OF: dict[Any, Tier] = {**dict(enumerate(TIERS)), **{tier.value: tier for tier in TIERS}}

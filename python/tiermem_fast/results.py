@@ -174,8 +174,11 @@ class Hits(Sequence["Hit"]):
             self._hits = [Hit.from_row(row) for row in self.rows()]
         return self._hits
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The memories as dicts of plain values, with their scores; times in seconds since 1970, objects as JSON."""
+    def rows(self, places: Sequence[int] | None = None) -> list[dict[str, Any]]:
+        """The memories, or those at some places, as dicts of plain values with their scores.
+
+        Times are seconds since 1970, objects JSON.
+        """
         columns = {
             "score": self.scores.tolist(),
             "relevance": self.relevance.tolist(),
@@ -183,7 +186,10 @@ class Hits(Sequence["Hit"]):
             "vector_score": _none_for_nan(self.vector_scores.tolist()),
             "keyword_score": _none_for_nan(self.keyword_scores.tolist()),
         }
-        return [_with_parts(row, columns, place) for place, row in enumerate(self._fetch_rows(self.ids))]
+        ids = self.ids
+        chosen = range(len(ids)) if places is None else places
+        rows = self._fetch_rows([ids[place] for place in chosen])
+        return [_with_parts(row, columns, place) for row, place in zip(rows, chosen, strict=True)]
 
 
 def _none_for_nan(values: list[float]) -> list[float | None]:

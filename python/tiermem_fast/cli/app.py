@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -21,7 +20,7 @@ import tiermem_fast
 from tiermem_fast.memory import TierMemory
 
 from .demo import HELP, demo
-from .ending import Json, refuse, speaks, write_json
+from .ending import Json, Page, refuse, speaks, write_json
 
 __all__ = ["app", "run"]
 
@@ -86,7 +85,7 @@ def stats(path: Store, as_json: Json = False) -> None:
             held = ", ".join(f"{tier} {count:,}" for tier, count in value.items()) if name == "tiers" else value
             shown = f"{held:,}" if isinstance(held, int) and not isinstance(held, bool) else held
             table.add_row(name, Text("–" if shown is None else str(shown)))
-        Console(highlight=False).print(table)
+        Page(highlight=False).print(table)
 
 
 @app.command()
@@ -117,4 +116,4 @@ def search(
         table.add_column("text", ratio=1)
         for hit in hits:
             table.add_row(hit.id[-8:], hit.tier.value, f"{hit.strength:.2f}", f"{hit.score:.2f}", Text(hit.text))
-        Console(highlight=False).print(table if hits else Text("nothing matches"))
+        Page(highlight=False).print(table if hits else Text("nothing matches"))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,12 +30,12 @@ from tiermem_fast.demo.schema import document, spread
 from tiermem_fast.memory import TierMemory
 from tiermem_fast.tiers import Tier
 
-from .ending import Json, refuse, speaks, write_json
+from .ending import Json, Page, refuse, speaks, write_json
 from .prose import Prose, cut
 from .words import CHINESE, ENGLISH, Words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from tiermem_fast.demo.conversation import Conversation
     from tiermem_fast.demo.replay import Answer, Fate, Missed, Report
@@ -103,22 +105,13 @@ def demo(
         chosen = _conversation(file, lang, person, ask)
         if chosen.ignored:
             sys.stderr.write(f"note: fields that mean nothing here were passed over: {', '.join(chosen.ignored)}\n")
-        with (
-            TierMemory.open(save, embedder=None if embedder == "none" else embedder, config=config()) as mem,
-            _progress() as progress,
-        ):
-            task = progress.add_task(chosen.name, total=None)
-            report = replay(
-                chosen,
-                mem,
-                stopwatch=time.perf_counter,
-                weeks=weeks,
-                on_step=lambda done, steps: progress.update(task, completed=done, total=steps),
-            )
+        chosen_embedder = None if embedder == "none" else embedder
+        with TierMemory.open(save, embedder=chosen_embedder, config=config()) as mem, _bar(chosen.name) as on_step:
+            report = replay(chosen, mem, stopwatch=time.perf_counter, weeks=weeks, on_step=on_step)
         if as_json:
             write_json(document(report))
             return
-        console = Console(highlight=False)
+        console = Page(highlight=False)
         for part in told(report, weeks=weeks, saved=save, everything=everything, width=console.width):
             console.print(part)
 
@@ -135,11 +128,17 @@ def _conversation(file: Path | None, lang: str | None, person: str | None, ask: 
     return chosen
 
 
-def _progress() -> Progress:
+@contextmanager
+def _bar(name: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on standard error that leaves nothing behind; none when nobody looks."""
     console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _done, _of: None
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(name, total=None)
+        yield lambda done, of: progress.update(task, completed=done, total=of)
 
 
 # The report, part by part.

@@ -15,12 +15,21 @@ from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
+from rich.console import Console
 
 from tiermem_fast.errors import InvalidInput, StorageError, TiermemError
 
-__all__ = ["Json", "refuse", "speaks", "write_json"]
+__all__ = ["Json", "Page", "refuse", "speaks", "write_json"]
 
 Json = Annotated[bool, typer.Option("--json", help="JSON for machines.")]
+
+
+class Page(Console):
+    """Standard output for people; that its reader went away is for :func:`speaks` to say."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise what happened, where rich would leave with an exit code of its own."""
+        raise BrokenPipeError
 
 
 @contextmanager

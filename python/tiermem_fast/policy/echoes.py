@@ -59,6 +59,11 @@ class Briefed:
             with self._lock:
                 self._said.append((keys, bags))
 
+    def clear(self) -> None:
+        """Let go of all that was said."""
+        with self._lock:
+            self._said.clear()
+
     def echo(self, text: str, *, by_user: bool) -> str | None:
         """Why the text is an echo, ``None`` when it is not.
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from ..tiers import Source, Tier
-from .briefing import BriefingRules, Candidate
+from ..tiers import DropReason, Source, Tier
+from .briefing import BriefingRules, Candidate, DroppedCandidate
 from .procedures import Matched
 from .write import INSTRUCTION, STANDING
 
@@ -28,8 +28,14 @@ class Reader(Protocol):
         """The latest rows of a filter."""
         ...
 
-    def found(self, *, k: int, everything: bool = False, **filters: Any) -> Sequence[dict[str, Any]]:
-        """The best rows for the question, with ``relevance`` calibrated; ``everything`` disregards the reader's rights."""
+    def found(
+        self, *, k: int, least: float, share: float, everything: bool = False, **filters: Any
+    ) -> tuple[Sequence[dict[str, Any]], Sequence[tuple[str, float, float]]]:
+        """The best rows for the question, and what is too faint to be read: id, relevance, and what was needed.
+
+        ``relevance`` is calibrated; needed is ``least``, and ``share`` of the best. ``everything`` disregards the reader's
+        rights.
+        """
         ...
 
 
@@ -59,16 +65,26 @@ class Question:
 
 @dataclass(slots=True)
 class Gathered:
-    """The candidates, and the rows behind them by id."""
+    """The candidates, the rows behind them by id, and what the search found too faint to be one."""
 
     candidates: dict[str, Candidate] = field(default_factory=dict)
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    faint: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def take(self, row: dict[str, Any], **found: Any) -> None:
         """Take a row, unless it is there."""
         if row["id"] not in self.candidates:
             self.rows[row["id"]] = row
             self.candidates[row["id"]] = _candidate(row, **found)
+
+
+    def too_faint(self) -> tuple[DroppedCandidate, ...]:
+        """What was found but too faint to be considered, and is not there for another reason."""
+        return tuple(
+            DroppedCandidate(id, DropReason.BELOW_THRESHOLD, f"relevance {value:.2f} is under {needed:.2f}")
+            for id, (value, needed) in self.faint.items()
+            if id not in self.candidates
+        )
 
 
 _MOST: Final = 10_000
@@ -115,9 +131,12 @@ def gather(question: Question, reader: Reader, rules: BriefingRules, procedures:
         _instructions(question, reader, rules, about, gathered)
     searched = [tier.value for tier in _SEARCHED if tier in allowed]
     if question.query.strip() and searched:
-        for row in reader.found(k=_FOUND, tiers=searched, about=about):
+        bounds = {"least": rules.min_relevance or 0.0, "share": rules.min_share_of_best}
+        rows, faint = reader.found(k=_FOUND, tiers=searched, about=about, **bounds)
+        for row in rows:
             gathered.take(row, why="answers the question", **_scores(row))
-        _near_misses(question, reader, searched, gathered)
+        gathered.faint = {id: (value, needed) for id, value, needed in faint}
+        _near_misses(question, reader, searched, bounds, gathered)
     return gathered
 
 
@@ -134,8 +153,11 @@ def _instructions(
             gathered.take(row, why=f"an instruction for the task {question.task}")
 
 
-def _near_misses(question: Question, reader: Reader, searched: list[str], gathered: Gathered) -> None:
-    for row in reader.found(k=_NEAR_MISSES, everything=True, tiers=searched):
+def _near_misses(
+    question: Question, reader: Reader, searched: list[str], bounds: Mapping[str, float], gathered: Gathered
+) -> None:
+    rows, _ = reader.found(k=_NEAR_MISSES, everything=True, tiers=searched, **bounds)
+    for row in rows:
         missing = [label for label in row["labels"] or () if label not in question.labels]
         if missing:
             gathered.take(row, denied=missing[0], **_scores(row))

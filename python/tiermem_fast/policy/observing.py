@@ -98,6 +98,11 @@ class Observer:
         """Note what a briefing said."""
         self._briefed.note(texts)
 
+    def erased(self, texts: Sequence[tuple[str, str | None]]) -> None:
+        """Note that texts, each with whom it was about, were erased: this handle does not learn them again."""
+        self._ledger.note_erased(texts)
+        self._briefed.clear()
+
     def subjects(self, text: str) -> list[Subject]:
         """Whom a text is about, known or named in it."""
         self._ledger.catch_up()
@@ -330,6 +335,7 @@ def _known(row: Mapping[str, Any]) -> KnownMemory:
         source=Source(row["source"]),
         importance=row["importance"],
         tags=tuple(row["tags"] or ()),
+        labels=tuple(row["labels"] or ()),
     )
 
 

@@ -2,13 +2,14 @@
 
 Owns :class:`Ledger`. Calls nothing but the select that it is given, and holds keys of texts, not texts. It is derived:
 what is forgotten or superseded stands in the store itself, so another process's deletions count as well. What was
-erased leaves no row there; this handle still knows it, another one does not.
+erased leaves no row there: the handle that erased it still knows it, by keys that only it can make, another one does not.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
@@ -61,6 +62,9 @@ class Ledger:
         self._refused: dict[bytes, tuple[int, str]] = {}
         self._keys_of_row: dict[int, tuple[bytes, ...]] = {}
         self._names: dict[str, str] = {}
+        # Keys of short texts could be guessed; with a secret of this handle they tell nothing to anybody else.
+        self._secret = secrets.token_bytes(16)
+        self._erased: set[bytes] = set()
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -97,7 +101,7 @@ class Ledger:
         for key in self._keys_of_row.pop(number, ()):
             self._refused.pop(key, None)
         if state == _SUPERSEDED or (state == _FORGOTTEN and row["why"] == _BY_THE_USER):
-            keys = tuple(_hashed(key, about) for key in _claims(row["text"]))
+            keys = tuple(self._hashed(key, about) for key in _claims(row["text"]))
             self._keys_of_row[number] = keys
             for key in keys:
                 self._refused[key] = (number, _STATES[state])
@@ -114,10 +118,23 @@ class Ledger:
             elif folded(self._names[called]) != called:
                 self._names[called] = ""
 
+    def note_erased(self, texts: Iterable[tuple[str, str | None]]) -> None:
+        """Remember that these texts, each with whom it was about, were erased."""
+        keys = {self._hashed(key, about) for text, about in texts for key in _claims(text)}
+        with self._lock:
+            self._erased |= keys
+
     def refused(self, text: str, about: str | None) -> tuple[str, int] | None:
-        """Whether just this was forgotten or superseded about the same: how, and the row that was."""
-        found = self._refused.get(_hashed(claim_key(text), about))
+        """Whether just this was forgotten, superseded or erased about the same: how, and the row that was, -1 for none."""
+        key = self._hashed(claim_key(text), about)
+        if key in self._erased:
+            return "erased", -1
+        found = self._refused.get(key)
         return None if found is None else (found[1], found[0])
+
+    def _hashed(self, key: str, about: str | None) -> bytes:
+        said = f"{folded(about or '')}\x00{key}".encode(errors="replace")
+        return hashlib.blake2b(said, digest_size=12, key=self._secret).digest()
 
 
 def _claims(text: str) -> Iterable[str]:
@@ -125,7 +142,3 @@ def _claims(text: str) -> Iterable[str]:
     found = {claim_key(text)}
     found.update(key for unit in units(text) if len(key := claim_key(unit)) >= 4)
     return found - {""}
-
-
-def _hashed(key: str, about: str | None) -> bytes:
-    return hashlib.blake2b(f"{folded(about or '')}\x00{key}".encode(errors="replace"), digest_size=12).digest()

@@ -52,7 +52,7 @@ _STATEMENTS = (
 
 
 def calibrate(embedder: Embedder) -> float:
-    """The cosine that unrelated texts seldom reach with this embedder, 0 to 0.95.
+    """The cosine that unrelated texts do not reach with this embedder, 0 to 0.95.
 
     Parameters
     ----------
@@ -62,12 +62,11 @@ def calibrate(embedder: Embedder) -> float:
     Returns
     -------
     float
-        Mean and two standard deviations of the cosines of questions to statements that do not answer them.
+        The highest cosine of a dozen questions to a dozen statements that do not answer them.
     """
     questions = _unit(embedder.embed(_QUESTIONS, kind="query"))
     statements = _unit(embedder.embed(_STATEMENTS, kind="document"))
-    cosines = questions @ statements.T
-    return float(np.clip(cosines.mean() + 2.0 * cosines.std(), 0.0, 0.95))
+    return float(np.clip((questions @ statements.T).max(), 0.0, 0.95))
 
 
 def _unit(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -75,24 +74,25 @@ def _unit(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return np.asarray(vectors / np.maximum(norms, 1e-12), dtype=np.float32)
 
 
-def relevance_of(vector_score: float | None, keyword_score: float | None, *, floor: float) -> float:
-    """How well something answers, 0 to 1, comparable between embedders: the better of its two arms.
+def relevance_of(
+    vector_scores: npt.NDArray[np.float32], keyword_scores: npt.NDArray[np.float32], *, floor: float
+) -> npt.NDArray[np.float32]:
+    """How well each answers, 0 to 1, comparable between embedders: the better of its two arms.
 
     Parameters
     ----------
-    vector_score
-        Cosine; the floor of the embedder counts as 0 and 1 as 1.
-    keyword_score
-        Share of the best BM25 that any text could get.
+    vector_scores
+        Cosines; the floor of the embedder counts as 0 and 1 as 1, NaN as no vector.
+    keyword_scores
+        Shares of the best BM25 that any text could get; NaN as no words.
     floor
         What :func:`calibrate` gave.
 
     Examples
     --------
-    >>> relevance_of(0.8, 0.1, floor=0.6)
-    0.5
-    >>> relevance_of(None, 0.25, floor=0.6)
-    0.25
+    >>> relevance_of(np.float32([0.8, np.nan, 0.1]), np.float32([0.1, 0.25, 0.0]), floor=0.6).round(3).tolist()
+    [0.5, 0.25, 0.0]
     """
-    by_vector = 0.0 if vector_score is None else (vector_score - floor) / (1.0 - floor)
-    return round(max(by_vector, keyword_score or 0.0, 0.0), 6)
+    by_vector = (vector_scores - np.float32(floor)) / np.float32(1.0 - floor)
+    best = np.fmax(by_vector, keyword_scores)
+    return np.asarray(np.nan_to_num(best, nan=0.0).clip(0.0, 1.0), dtype=np.float32)

@@ -11,7 +11,7 @@ import unicodedata
 from functools import lru_cache
 from itertools import pairwise
 
-__all__ = ["clauses", "claim_key", "contained", "folded", "key", "overlap", "sentences", "units", "words"]
+__all__ = ["clauses", "claim_key", "contained", "folded", "forget_texts", "key", "overlap", "sentences", "units", "words"]
 
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _END = re.compile(r"(?<=[。！？!?；])[”」』\"'’)）]?\s*|(?<=\.)\s+(?=[^a-z\s])|\s*\n+\s*")
@@ -164,3 +164,9 @@ def contained(part: str, whole: str) -> float:
     """Share of the words of ``part`` that ``whole`` has too; 0 when it has none."""
     inner = words(part)
     return len(inner & words(whole)) / len(inner) if inner else 0.0
+
+
+def forget_texts() -> None:
+    """Let go of every text that was read: what is erased must not stay in a cache."""
+    words.cache_clear()
+    claim_key.cache_clear()

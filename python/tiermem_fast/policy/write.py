@@ -92,6 +92,11 @@ class KnownMemory:
     source: Source = Source.USER
     importance: float = 0.5
     tags: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        # A reason is read by whoever made the turn; what is labelled is named by its id alone.
+        return self.id if self.labels else _quoted(self.text)
 
 
 class Known(Protocol):
@@ -104,7 +109,7 @@ class Known(Protocol):
         """The memory that holds the value of a single-valued property."""
 
     def refused(self, text: str, about: str | None) -> tuple[str, str] | None:
-        """Whether the user forgot or corrected just this: ``("forgotten" | "superseded", id)``."""
+        """Whether the user took just this back: ``("forgotten" | "superseded" | "erased", id)``."""
 
     def echoes(self, text: str, *, by_user: bool) -> str | None:
         """Why a text is what a briefing said, ``None`` when it is not."""
@@ -306,6 +311,8 @@ def _refusal(unit: str, about: str | None, turn: Turn, known: Known) -> str | No
         if turn.role is Source.USER and signals.read(unit).correction:
             return None
         return f"was corrected and is not learned again from the same text; add() or a new correction brings it back ({id}): {_quoted(unit)}"
+    if how == "erased":
+        return f"was erased and is not learned again from the same text; add() brings it back: {_quoted(unit)}"
     return f"was forgotten and is not learned again from the same text; restore({id!r}) or add() brings it back: {_quoted(unit)}"
 
 
@@ -433,8 +440,9 @@ def _lasting(
         return kept if not shown.correction else _adding(kept, "a correction, but nothing known is corrected")
     what = "another value of the same property" if shown.slot and not shown.correction else "a correction"
     return replace(
-        _adding(kept, f"{what}: takes the place of {', '.join(_quoted(one.text) for one in old)}"),
+        _adding(kept, f"{what}: takes the place of {', '.join(map(str, old))}"),
         importance=max([round(min(1.0, kept.importance + 0.05), 4), *(one.importance for one in old)]),
+        labels=tuple(dict.fromkeys(label for one in old for label in one.labels)),
         supersedes=tuple(one.id for one in old),
     )
 
@@ -486,7 +494,7 @@ def _stronger(kept: Kept, same: KnownMemory, turn: Turn, rules: WriteRules) -> K
     gain = rules.repeat_gain if elsewhere else 0.0
     importance = min(1.0, max(same.importance, kept.importance) + gain)
     where = "in another session" if elsewhere else "in the same session"
-    reasons = (f"said before {where}: {_quoted(same.text)} is made stronger", *kept.reasons)
+    reasons = (f"said before {where}: {same} is made stronger", *kept.reasons)
     return replace(kept, text=same.text, tier=same.tier, repeats=same, importance=round(importance, 4), reasons=reasons)
 
 
@@ -544,7 +552,7 @@ def _tool_use(turn: Turn, known: Known, rules: WriteRules) -> Verdict:
     if same is None or same.tier is not Tier.PROCEDURAL:
         return Verdict((kept,))
     importance = round(min(1.0, same.importance + 2 * rules.repeat_gain), 4)
-    why = f"worked before: {_quoted(same.text)} is a procedure now"
+    why = f"worked before: {same} is a procedure now"
     return Verdict((replace(kept, text=same.text, repeats=same, importance=importance, tags=(), reasons=(why, *reasons)),))
 
 

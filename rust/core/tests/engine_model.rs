@@ -46,6 +46,7 @@ struct Item {
 }
 
 #[derive(Debug, Clone)]
+#[expect(clippy::option_option, reason = "the outer says whether it changes, the inner to what")]
 enum Operation {
     Add {
         items: Vec<Item>,
@@ -313,6 +314,7 @@ impl World<'_> {
         Micros(self.now.0 + seconds * SECOND)
     }
 
+    #[expect(clippy::too_many_lines, reason = "one short arm for each operation")]
     fn run(&mut self, handle: usize, operation: &Operation) {
         let now = self.now;
         let owner = Viewer::owner();
@@ -434,7 +436,9 @@ impl World<'_> {
                     newest_first: *newest_first,
                 };
                 let sorted = |mut items: Vec<tiermem_core::engine::Item>| {
-                    items.iter_mut().for_each(|item| item.head.labels.sort());
+                    for item in &mut items {
+                        item.head.labels.sort();
+                    }
                     items
                 };
                 let found = self.engines[handle].list(&listing, now).map(sorted);

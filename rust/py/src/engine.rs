@@ -2,21 +2,22 @@
 #![expect(clippy::too_many_arguments, reason = "a method has the arguments of the Python call it serves")]
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use tiermem_core::base::Tier;
 use tiermem_core::disk::{DiskOptions, Durability, SqlValue};
-use tiermem_core::engine::{Consolidation, Engine, Listing, Model, Moved, Query};
+use tiermem_core::engine::{Consolidation, Erase, Listing, Model, Moved, Query, Scope};
 
 use crate::convert::{self, filter, ids, new_memories, patch, time, viewer};
 use crate::door::enter;
 use crate::errors::{exception, invalid};
 use crate::hits::PyHits;
-use crate::ids::{IdMint, from_system};
+use crate::ids::from_system;
 use crate::options;
+use crate::reports;
+use crate::shared::Handle;
 
 /// How long a call waits for another process before it says that the store is locked.
 const BUSY_TIMEOUT_MS: u64 = 5_000;
@@ -25,9 +26,7 @@ const BUSY_TIMEOUT_MS: u64 = 5_000;
 #[pyclass(module = "tiermem_fast._core", name = "Engine", frozen)]
 #[derive(Debug)]
 pub(crate) struct PyEngine {
-    engine: Arc<Engine>,
-    mint: IdMint,
-    process: u32,
+    handle: Handle,
 }
 
 const _: fn() = || {
@@ -47,6 +46,24 @@ fn given_vectors(
     Ok(Some((values, rows, Model { id: model.to_owned(), dimension })))
 }
 
+/// How a file is opened.
+pub(crate) fn disk_options(
+    py: Python<'_>,
+    durability: Durability,
+    allow_network: bool,
+    now: f64,
+) -> PyResult<DiskOptions> {
+    let random = || from_system().map(u128::from).map_err(|error| exception(py, &error));
+    Ok(DiskOptions {
+        durability,
+        read_only: false,
+        busy_timeout_ms: BUSY_TIMEOUT_MS,
+        allow_network,
+        now: time(py, "now", now)?,
+        store_id: random()? << 64 | random()?,
+    })
+}
+
 #[pymethods]
 impl PyEngine {
     /// Opens the store in a directory, or one in RAM.
@@ -62,24 +79,16 @@ impl PyEngine {
     ) -> PyResult<Self> {
         let given = options::read(option_values)?;
         let process = std::process::id();
-        let high = from_system().map_err(|error| exception(py, &error))?;
-        let low = from_system().map_err(|error| exception(py, &error))?;
-        let disk = DiskOptions {
-            durability: if path.is_none() { Durability::Memory } else { given.durability },
-            read_only,
-            busy_timeout_ms: BUSY_TIMEOUT_MS,
-            allow_network,
-            now: time(py, "now", now)?,
-            store_id: u128::from(high) << 64 | u128::from(low),
-        };
-        let engine = enter(py, process, move || Engine::open(path.as_deref(), disk, given.engine))?;
-        Ok(Self { engine: Arc::new(engine), mint: IdMint::new(given.id_seed), process })
+        let durability = if path.is_none() { Durability::Memory } else { given.durability };
+        let disk = DiskOptions { read_only, ..disk_options(py, durability, allow_network, now)? };
+        let handle = enter(py, process, move || Handle::open(path.as_deref(), disk, given))?;
+        Ok(Self { handle })
     }
 
     /// Writes what is pending and lets go of the files.
     fn close(&self, py: Python<'_>, now: f64) -> PyResult<()> {
         let now = time(py, "now", now)?;
-        enter(py, self.process, || self.engine.close(now))
+        enter(py, self.handle.process(), || self.handle.close(now))
     }
 
     /// Adds memories: ids, and for each 1 (created), 2 (reinforced) or 0 (a retry of an earlier call).
@@ -95,7 +104,7 @@ impl PyEngine {
         now: f64,
     ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyArray1<u8>>)> {
         let now = time(py, "now", now)?;
-        let new_ids = self.mint.mint(now, texts.len()).map_err(|error| exception(py, &error))?;
+        let new_ids = self.handle.mint().mint(now, texts.len()).map_err(|error| exception(py, &error))?;
         let items = new_memories(texts, shared, columns, new_ids)?;
         let vectors = given_vectors("vectors", vectors, model, 2)?;
         if let Some((_, rows, _)) = &vectors
@@ -103,8 +112,12 @@ impl PyEngine {
         {
             return Err(invalid(py, "vectors", format!("{rows} vectors for {} memories", items.len())));
         }
-        let added = enter(py, self.process, move || {
-            self.engine.add(&items, vectors.as_ref().map(|(values, _, model)| (values.as_slice(), model)), now)
+        let added = enter(py, self.handle.process(), move || {
+            self.handle.engine()?.add(
+                &items,
+                vectors.as_ref().map(|(values, _, model)| (values.as_slice(), model)),
+                now,
+            )
         })?;
         let list = PyList::new(py, added.iter().map(|added| added.id.to_string()))?;
         let outcomes: Vec<u8> =
@@ -122,7 +135,7 @@ impl PyEngine {
         now: f64,
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let (wanted, reader, now) = (ids("ids", id_list)?, viewer(grant)?, time(py, "now", now)?);
-        let items = enter(py, self.process, || self.engine.get(&wanted, &reader, now))?;
+        let items = enter(py, self.handle.process(), || self.handle.engine()?.get(&wanted, &reader, now))?;
         items.iter().map(|item| convert::item(py, item)).collect()
     }
 
@@ -142,7 +155,7 @@ impl PyEngine {
         let (filter, must) = filter(filter_values)?;
         let after = after.map(convert::id).transpose()?;
         let listing = Listing { filter, must, viewer: viewer(grant)?, limit, after, newest_first };
-        let items = enter(py, self.process, || self.engine.list(&listing, now))?;
+        let items = enter(py, self.handle.process(), || self.handle.engine()?.list(&listing, now))?;
         items.iter().map(|item| convert::item(py, item)).collect()
     }
 
@@ -157,13 +170,13 @@ impl PyEngine {
     ) -> PyResult<usize> {
         let now = time(py, "now", now)?;
         let ((filter, must), reader) = (filter(filter_values)?, viewer(grant)?);
-        enter(py, self.process, || self.engine.count(&filter, &must, &reader, now))
+        enter(py, self.handle.process(), || self.handle.engine()?.count(&filter, &must, &reader, now))
     }
 
     /// Changes fields of a memory.
     fn update(&self, py: Python<'_>, id: &Bound<'_, PyAny>, fields: &Bound<'_, PyDict>, now: f64) -> PyResult<()> {
         let (id, change, now) = (convert::id(id)?, patch(fields)?, time(py, "now", now)?);
-        enter(py, self.process, || self.engine.update(id, &change, now))
+        enter(py, self.handle.process(), || self.handle.engine()?.update(id, &change, now))
     }
 
     /// Puts a new memory in the place of an old one; gives the new id.
@@ -181,10 +194,10 @@ impl PyEngine {
         let (id, change, now) = (convert::id(id)?, patch(fields)?, time(py, "now", now)?);
         let text = convert::text("text", text)?.into_owned();
         let vector = given_vectors("vector", vector, model, 1)?;
-        let new_id = self.mint.mint(now, 1).map_err(|error| exception(py, &error))?[0];
-        let made = enter(py, self.process, move || {
+        let new_id = self.handle.mint().mint(now, 1).map_err(|error| exception(py, &error))?[0];
+        let made = enter(py, self.handle.process(), move || {
             let vector = vector.as_ref().map(|(values, _, model)| (values.as_slice(), model));
-            self.engine.supersede(id, new_id, &text, &change, vector, now)
+            self.handle.engine()?.supersede(id, new_id, &text, &change, vector, now)
         })?;
         Ok(made.to_string())
     }
@@ -192,19 +205,19 @@ impl PyEngine {
     /// Hides memories at once.
     fn forget(&self, py: Python<'_>, id_list: &Bound<'_, PyAny>, now: f64) -> PyResult<()> {
         let (wanted, now) = (ids("ids", id_list)?, time(py, "now", now)?);
-        enter(py, self.process, || self.engine.forget(&wanted, now))
+        enter(py, self.handle.process(), || self.handle.engine()?.forget(&wanted, now))
     }
 
     /// Brings forgotten memories back.
     fn restore(&self, py: Python<'_>, id_list: &Bound<'_, PyAny>, now: f64) -> PyResult<()> {
         let (wanted, now) = (ids("ids", id_list)?, time(py, "now", now)?);
-        enter(py, self.process, || self.engine.restore(&wanted, now))
+        enter(py, self.handle.process(), || self.handle.engine()?.restore(&wanted, now))
     }
 
     /// Notes that these memories were used.
     fn used(&self, py: Python<'_>, id_list: &Bound<'_, PyAny>, now: f64) -> PyResult<()> {
         let (wanted, now) = (ids("ids", id_list)?, time(py, "now", now)?);
-        enter(py, self.process, || self.engine.used(&wanted, now))
+        enter(py, self.handle.process(), || self.handle.engine()?.used(&wanted, now))
     }
 
     /// The k best memories that match at all.
@@ -225,9 +238,9 @@ impl PyEngine {
         let text = convert::text("query", text)?.into_owned();
         let vector = given_vectors("vector", vector, model, 1)?;
         let ((filter, must), viewer) = (filter(filter_values)?, viewer(grant)?);
-        let hits = enter(py, self.process, move || {
+        let hits = enter(py, self.handle.process(), move || {
             let vector = vector.as_ref().map(|(values, _, model)| (values.as_slice(), model));
-            self.engine.search(&Query { text: &text, vector, k, filter, must, viewer, min_score, now })
+            self.handle.engine()?.search(&Query { text: &text, vector, k, filter, must, viewer, min_score, now })
         })?;
         Ok(PyHits::new(hits))
     }
@@ -235,19 +248,19 @@ impl PyEngine {
     /// The texts of an answer, in its order.
     fn texts(&self, py: Python<'_>, hits: &Bound<'_, PyHits>) -> PyResult<Vec<String>> {
         let hits = hits.get();
-        enter(py, self.process, || self.engine.texts(&hits.hits.rows))
+        enter(py, self.handle.process(), || self.handle.engine()?.texts(&hits.hits.rows))
     }
 
     /// The model of the store's vectors and their dimension, or None.
     fn model(&self, py: Python<'_>) -> PyResult<Option<(String, usize)>> {
-        let model = enter(py, self.process, || self.engine.model())?;
+        let model = enter(py, self.handle.process(), || self.handle.engine()?.model())?;
         Ok(model.map(|model| (model.id, model.dimension)))
     }
 
     /// The figures of the store.
     fn stats<'py>(&self, py: Python<'py>, now: f64) -> PyResult<Bound<'py, PyDict>> {
         let now = time(py, "now", now)?;
-        let stats = enter(py, self.process, || self.engine.stats(now))?;
+        let stats = enter(py, self.handle.process(), || self.handle.engine()?.stats(now))?;
         let tiers = PyDict::new(py);
         for tier in Tier::ALL {
             let count = stats.tiers[tier as usize];
@@ -280,21 +293,21 @@ impl PyEngine {
     /// Flushes and lets the graph take in at most `rows` vectors: (uses flushed, absorbed, still waiting).
     fn maintain(&self, py: Python<'_>, rows: usize, now: f64) -> PyResult<(usize, usize, usize)> {
         let now = time(py, "now", now)?;
-        let done = enter(py, self.process, || self.engine.maintain(rows, now))?;
+        let done = enter(py, self.handle.process(), || self.handle.engine()?.maintain(rows, now))?;
         Ok((done.uses_flushed, done.absorbed, done.waiting))
     }
 
     /// Moves memories between the tiers by the laws; gives what was promoted, merged and let go.
     fn consolidate<'py>(&self, py: Python<'py>, dry_run: bool, now: f64) -> PyResult<Bound<'py, PyDict>> {
         let now = time(py, "now", now)?;
-        let report = enter(py, self.process, || self.engine.consolidate(dry_run, now))?;
+        let report = enter(py, self.handle.process(), || self.handle.engine()?.consolidate(dry_run, now))?;
         consolidation(py, &report)
     }
 
     /// What happened to a memory, oldest first.
     fn history<'py>(&self, py: Python<'py>, id: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let id = convert::id(id)?;
-        let events = enter(py, self.process, || self.engine.disk()?.events(id))?;
+        let events = enter(py, self.handle.process(), || self.handle.engine()?.history(id))?;
         let mut answer = Vec::with_capacity(events.len());
         for event in events {
             let entry = PyDict::new(py);
@@ -307,9 +320,88 @@ impl PyEngine {
         Ok(answer)
     }
 
+    /// Erases memories; `scope` is ids, session, where or everything. The receipt as a dict.
+    #[pyo3(signature = (scope, id_list, filter_values, cascade_all, progress, now))]
+    fn erase<'py>(
+        &self,
+        py: Python<'py>,
+        scope: &str,
+        id_list: Option<&Bound<'py, PyAny>>,
+        filter_values: &Bound<'py, PyDict>,
+        cascade_all: bool,
+        progress: Option<Py<PyAny>>,
+        now: f64,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let now = time(py, "now", now)?;
+        let (name, scope) = match (scope, id_list) {
+            (_, Some(id_list)) => ("ids", Scope::Ids(ids("ids", id_list)?)),
+            ("everything", _) => ("everything", Scope::Everything),
+            ("session", _) => ("session", Scope::Matching(filter(filter_values)?.0)),
+            _ => ("where", Scope::Matching(filter(filter_values)?.0)),
+        };
+        let request = Erase { scope, name, cascade_all };
+        let mut told = reports::Progress::new(progress);
+        let receipt = enter(py, self.handle.process(), || {
+            self.handle.engine()?.erase(&request, &mut |step| told.tell((step,)), now)
+        });
+        told.finish()?;
+        reports::erasure(py, &receipt?)
+    }
+
+    /// Completes an erasure that was cut short; its receipt, or None.
+    fn complete_erasure<'py>(&self, py: Python<'py>, now: f64) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let now = time(py, "now", now)?;
+        let receipt = enter(py, self.handle.process(), || self.handle.engine()?.complete_erasure(now))?;
+        receipt.map(|receipt| reports::erasure(py, &receipt)).transpose()
+    }
+
+    /// The receipts of all erasures, oldest first.
+    fn erasures<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let receipts = enter(py, self.handle.process(), || self.handle.engine()?.erasures())?;
+        receipts.iter().map(|receipt| reports::erasure(py, receipt)).collect()
+    }
+
+    /// Reads everything and reports what is not as it was written; with `repair` keeps the rest.
+    fn verify<'py>(&self, py: Python<'py>, repair: bool, discard: bool) -> PyResult<Bound<'py, PyDict>> {
+        let found = enter(py, self.handle.process(), || self.handle.engine()?.verify(repair, discard))?;
+        reports::verified(py, &found)
+    }
+
+    /// Copies the store into a directory that holds none.
+    #[pyo3(signature = (directory, progress, now))]
+    fn backup<'py>(
+        &self,
+        py: Python<'py>,
+        directory: PathBuf,
+        progress: Option<Py<PyAny>>,
+        now: f64,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let now = time(py, "now", now)?;
+        let mut told = reports::Progress::new(progress);
+        let hears = &mut told;
+        let report = enter(py, self.handle.process(), move || {
+            self.handle.engine()?.backup(&directory, &mut |done, total| hears.tell((done, total)), now)
+        });
+        told.finish()?;
+        reports::backup(py, &report?)
+    }
+
+    /// Notes that a copy of the store, as of a commit, lies elsewhere.
+    fn remember_copy(&self, py: Python<'_>, path: PathBuf, commit: u64, now: f64) -> PyResult<()> {
+        let now = time(py, "now", now)?;
+        enter(py, self.handle.process(), move || self.handle.engine()?.remember_copy(&path, commit, now))
+    }
+
+    /// Lets go for good of what was hidden before a time, and writes the file anew.
+    fn compact<'py>(&self, py: Python<'py>, hidden_before: f64, now: f64) -> PyResult<Bound<'py, PyDict>> {
+        let (hidden_before, now) = (time(py, "hidden_before", hidden_before)?, time(py, "now", now)?);
+        let done = enter(py, self.handle.process(), || self.handle.engine()?.compact(hidden_before, now))?;
+        reports::compacted(py, done)
+    }
+
     /// A select over the store's own tables: (column names, rows).
     fn sql<'py>(&self, py: Python<'py>, statement: &str, limit: usize) -> PyResult<(Vec<String>, Bound<'py, PyList>)> {
-        let answer = enter(py, self.process, || self.engine.disk()?.query(statement, limit))?;
+        let answer = enter(py, self.handle.process(), || self.handle.engine()?.disk()?.query(statement, limit))?;
         let list = PyList::empty(py);
         for row in answer.rows {
             let values: Vec<Bound<'py, PyAny>> =

@@ -11,6 +11,8 @@ mod hits;
 mod ids;
 mod kernels;
 mod options;
+mod reports;
+mod shared;
 
 use pyo3::prelude::*;
 
@@ -23,6 +25,8 @@ mod _core {
     use super::hits::PyHits;
     #[pymodule_export]
     use super::kernels::{near_duplicates, reinforce, score, strength, top_k};
+    #[pymodule_export]
+    use super::reports::{check_store, restore_backup};
     #[pymodule_export]
     use super::{build_info, default_options};
 }

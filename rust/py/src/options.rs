@@ -9,7 +9,7 @@ use crate::convert::{number, text};
 use crate::errors::invalid;
 
 /// What an engine is opened with.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) engine: EngineConfig,
     pub(crate) durability: Durability,
@@ -30,6 +30,17 @@ enum Slot<'a> {
     F32(&'a mut f32),
     Size(&'a mut usize),
     Count(&'a mut u32),
+}
+
+impl Slot<'_> {
+    fn shown(&self) -> String {
+        match self {
+            Slot::F64(slot) => slot.to_string(),
+            Slot::F32(slot) => slot.to_string(),
+            Slot::Size(slot) => slot.to_string(),
+            Slot::Count(slot) => slot.to_string(),
+        }
+    }
 }
 
 const PLACES: &[Place] = &[
@@ -99,6 +110,24 @@ pub(crate) fn read(values: &Bound<'_, PyDict>) -> PyResult<Options> {
         }
     }
     Ok(options)
+}
+
+/// The first option in which two engines differ: its name, and the two values.
+pub(crate) fn difference(one: &Options, other: &Options) -> Option<(&'static str, String, String)> {
+    let (mut first, mut second) = (one.engine.clone(), other.engine.clone());
+    for (name, place) in PLACES {
+        let (one, other) = (place(&mut first).shown(), place(&mut second).shown());
+        if one != other {
+            return Some((name, one, other));
+        }
+    }
+    let shown =
+        |options: &Options| (format!("{:?}", options.durability).to_lowercase(), format!("{:?}", options.id_seed));
+    let ((durability, seed), (other_durability, other_seed)) = (shown(one), shown(other));
+    if durability != other_durability {
+        return Some(("durability", durability, other_durability));
+    }
+    (seed != other_seed).then_some(("id_seed", seed, other_seed))
 }
 
 fn whole(name: &str, value: &Bound<'_, PyAny>, given: f64) -> PyResult<u64> {

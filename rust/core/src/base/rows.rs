@@ -101,6 +101,20 @@ impl RowSet {
         }
     }
 
+    /// Keeps only the rows that pass.
+    pub fn retain(&mut self, mut passes: impl FnMut(Row) -> bool) {
+        for (place, word) in self.words.iter_mut().enumerate() {
+            let mut rest = *word;
+            while rest != 0 {
+                let bit = rest.trailing_zeros();
+                rest &= rest - 1;
+                if !passes(Row(place as u32 * 64 + bit)) {
+                    *word &= !(1 << bit);
+                }
+            }
+        }
+    }
+
     /// The rows in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Row> + '_ {
         self.words.iter().enumerate().flat_map(|(place, word)| {
@@ -170,6 +184,9 @@ mod tests {
             let mut rest = a.clone();
             rest.subtract(&b);
             prop_assert_eq!(rows(&rest), left.difference(&right).copied().collect::<Vec<_>>());
+            let mut even = a.clone();
+            even.retain(|row| row.0 % 2 == 0);
+            prop_assert_eq!(rows(&even), left.iter().copied().filter(|row| row % 2 == 0).collect::<Vec<_>>());
             let end = start + length;
             prop_assert_eq!(
                 a.range(start, end).map(|row| row.0).collect::<Vec<_>>(),

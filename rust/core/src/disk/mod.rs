@@ -16,6 +16,7 @@
 //! is one connection, and that would wait for itself), and no other SQLite library opens the file in this process.
 
 mod backup;
+mod erase;
 mod failure;
 mod load;
 mod network;
@@ -23,6 +24,8 @@ mod open;
 mod query;
 mod read;
 mod record;
+mod repair;
+mod scan;
 mod schema;
 mod transaction;
 mod verify;
@@ -38,10 +41,13 @@ use rusqlite::Connection;
 use crate::base::{Error, MemoryId, Micros, Result, Row};
 
 pub use backup::BackupReport;
+pub use erase::Trace;
 pub use load::{Loaded, Parts, StoredRow};
 pub use open::sqlite_version;
 pub use query::{Answer, SqlValue};
 pub use read::{Edge, Event};
+pub use repair::{Repaired, restore};
+pub use scan::{Counts, Matcher, Needles, Scanned};
 pub use schema::SCHEMA_VERSION;
 pub use transaction::Transaction;
 pub use verify::VerifyReport;
@@ -197,6 +203,24 @@ impl Disk {
             let view = View::new(connection)?;
             work(view.0)
         })
+    }
+
+    /// Lets go of the files without writing, in a process that a fork made: the locks are those of the parent. The handle
+    /// is closed then. Refused when the fork fell into the middle of a call, whose connection cannot be closed.
+    pub fn release_after_fork(&self) -> Result<()> {
+        self.closed.store(true, Ordering::Release);
+        let (Some(mut writer), Some(mut readers), Some(mut watcher)) =
+            (self.writer.try_lock(), self.readers.try_lock(), self.watcher.try_lock())
+        else {
+            return Err(Error::Forked);
+        };
+        if writer.connection.as_ref().is_some_and(|connection| !connection.is_autocommit()) {
+            return Err(Error::Forked);
+        }
+        writer.connection = None;
+        readers.clear();
+        watcher.connection = None;
+        Ok(())
     }
 
     fn shown_path(&self) -> String {

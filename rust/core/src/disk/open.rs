@@ -223,7 +223,7 @@ fn writer(place: &Place, options: &DiskOptions) -> Result<Connection, Failure> {
 }
 
 /// What every connection has in common.
-fn settle_in(connection: &mut Connection, options: &DiskOptions) -> Result<(), Failure> {
+pub(super) fn settle_in(connection: &mut Connection, options: &DiskOptions) -> Result<(), Failure> {
     let tries = (u128::from(options.busy_timeout_ms) / PAUSE.as_millis()).min(i32::MAX as u128) as i32;
     // SQLite's own handler pauses up to 100 ms, long enough to miss every gap that a busy writer leaves.
     connection.busy_handler(Some(move |tried: i32| {
@@ -274,7 +274,7 @@ pub(super) fn kind(connection: &Connection, file: &Path) -> Result<Kind, Failure
 }
 
 /// Lays the tables, unless another process was faster.
-fn create(connection: &mut Connection, options: &DiskOptions) -> Result<(), Failure> {
+pub(super) fn create(connection: &mut Connection, options: &DiskOptions) -> Result<(), Failure> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: u32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version != 0 {

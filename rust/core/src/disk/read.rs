@@ -177,6 +177,33 @@ impl Disk {
         })
     }
 
+    /// The settings whose key begins like this, by key, verified.
+    pub fn metas(&self, prefix: &str) -> Result<Vec<(String, String)>> {
+        self.with_reader("read settings", |connection| {
+            let view = connection.transaction()?;
+            let mut statement = view.prepare_cached("SELECT key FROM meta WHERE substr(key, 1, length(?1)) = ?1")?;
+            let keys = statement.query_map([prefix], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
+            let value = |key: String| Ok(meta(&view, &key)?.map(|value| (key, value)));
+            keys.into_iter().filter_map(|key| value(key).transpose()).collect()
+        })
+    }
+
+    /// When a memory's history was last written to, for each of these rows.
+    pub fn last_events(&self, rows: &[Row]) -> Result<Vec<Option<Micros>>> {
+        self.with_reader("read the history", |connection| {
+            let view = connection.transaction()?;
+            let mut statement = view.prepare_cached("SELECT max(at) FROM event WHERE row = ?1")?;
+            let at = |row: &Row| statement.query_row([row.0], |found| found.get::<_, Option<i64>>(0));
+            Ok(rows
+                .iter()
+                .map(at)
+                .collect::<rusqlite::Result<Vec<_>>>()?
+                .into_iter()
+                .map(|at| at.map(Micros))
+                .collect())
+        })
+    }
+
     /// A setting of the store.
     pub fn meta(&self, key: &str) -> Result<Option<String>> {
         self.with_reader("read a setting", |connection| meta(connection, key))

@@ -320,9 +320,14 @@ impl<'disk> Transaction<'disk> {
         if gone == 0 {
             return Ok(false);
         }
-        self.counter.rows = self.counter.rows.saturating_sub(1);
-        self.counter.erased_at = self.counter.commit;
+        self.erased_rows(Some(1));
         Ok(true)
+    }
+
+    /// Counts rows that were taken out, `None` for all; other handles then load anew.
+    pub(super) fn erased_rows(&mut self, rows: Option<u32>) {
+        self.counter.rows = rows.map_or(0, |rows| self.counter.rows.saturating_sub(rows));
+        self.counter.erased_at = self.counter.commit;
     }
 
     fn present(&mut self, row: Row) -> Result<Head> {
@@ -352,7 +357,7 @@ impl<'disk> Transaction<'disk> {
         })
     }
 
-    fn run(
+    pub(super) fn run(
         &mut self,
         operation: &str,
         sql: &str,

@@ -54,9 +54,14 @@ impl Disk {
 }
 
 pub(super) fn report(view: &Connection) -> Result<VerifyReport, Failure> {
+    examine(view).map(|(report, _)| report)
+}
+
+/// The report, and the rows of the memories that are sound.
+pub(super) fn examine(view: &Connection) -> Result<(VerifyReport, RowSet), Failure> {
     let mut report =
         VerifyReport { commit: 0, sound: 0, damaged: Vec::new(), structure: Vec::new(), entries: Vec::new() };
-    memories(view, &mut report)?;
+    let sound = memories(view, &mut report)?;
     if let Err(error) = structure(view, &mut report.structure) {
         report.structure.push(error.to_string());
     }
@@ -65,11 +70,11 @@ pub(super) fn report(view: &Connection) -> Result<VerifyReport, Failure> {
             report.entries.push(format!("{table}: {error}"));
         }
     }
-    Ok(report)
+    Ok((report, sound))
 }
 
 /// Every memory with its text and vector: by a scan, and one by one where the scan meets a page it cannot read.
-fn memories(view: &Connection, report: &mut VerifyReport) -> Result<(), Failure> {
+fn memories(view: &Connection, report: &mut VerifyReport) -> Result<RowSet, Failure> {
     let mut scan = match Scan::new(view, Parts::ALL) {
         Ok(scan) => scan,
         Err(failure) => {
@@ -119,7 +124,7 @@ fn memories(view: &Connection, report: &mut VerifyReport) -> Result<(), Failure>
     report.commit = scan.loaded.commit;
     report.sound = sound.count();
     report.damaged = damaged.into_values().collect();
-    Ok(())
+    Ok(sound)
 }
 
 fn structure(view: &Connection, messages: &mut Vec<String>) -> rusqlite::Result<()> {
@@ -159,26 +164,12 @@ fn entries(view: &Connection, table: &str, messages: &mut Vec<String>) -> rusqli
     let mut last_event: Option<(Row, u32)> = None;
     while let Some(entry) = rows.next()? {
         let mut check = || -> Reading<()> {
-            let checksum = match table {
-                "counter" => return record::Counter::read(entry).map(|_| ()),
-                "edge" => return read::read_edge(entry, &mut encoder).map(|_| ()),
-                "event" => {
-                    let (row, number, _) = read::read_event(entry, &mut encoder)?;
-                    let before = last_event.replace((row, number)).filter(|(last, _)| *last == row);
-                    return read::follows(number, before.map_or(0, |(_, last)| last as usize + 1));
-                }
-                "meta" => encoder.meta(record::text(entry, 0, "key")?, record::text(entry, 1, "value")?),
-                "undo" => {
-                    let row = Row(record::unsigned(entry, 1, "row")?);
-                    encoder.undo(record::text(entry, 0, "token")?, row, record::text(entry, 2, "before")?)
-                }
-                _ => {
-                    let row = Row(record::unsigned(entry, 1, "row")?);
-                    encoder.idempotency(record::text(entry, 0, "key")?, row)
-                }
-            };
-            let last = entry.as_ref().column_count() - 1;
-            record::matches(checksum, record::integer(entry, last, "checksum")?, "an entry")
+            if table != "event" {
+                return check_entry(table, entry, &mut encoder);
+            }
+            let (row, number, _) = read::read_event(entry, &mut encoder)?;
+            let before = last_event.replace((row, number)).filter(|(last, _)| *last == row);
+            read::follows(number, before.map_or(0, |(_, last)| last as usize + 1))
         };
         if let Err(message) = check() {
             messages.push(format!("{table}: {message}"));
@@ -188,6 +179,26 @@ fn entries(view: &Connection, table: &str, messages: &mut Vec<String>) -> rusqli
         }
     }
     Ok(())
+}
+
+/// Checks the checksum of one entry, all columns of which are there in the table's order.
+pub(super) fn check_entry(table: &str, entry: &rusqlite::Row<'_>, encoder: &mut Encoder) -> Reading<()> {
+    let checksum = match table {
+        "counter" => return record::Counter::read(entry).map(|_| ()),
+        "edge" => return read::read_edge(entry, encoder).map(|_| ()),
+        "event" => return read::read_event(entry, encoder).map(|_| ()),
+        "meta" => encoder.meta(record::text(entry, 0, "key")?, record::text(entry, 1, "value")?),
+        "undo" => {
+            let row = Row(record::unsigned(entry, 1, "row")?);
+            encoder.undo(record::text(entry, 0, "token")?, row, record::text(entry, 2, "before")?)
+        }
+        _ => {
+            let row = Row(record::unsigned(entry, 1, "row")?);
+            encoder.idempotency(record::text(entry, 0, "key")?, row)
+        }
+    };
+    let last = entry.as_ref().column_count() - 1;
+    record::matches(checksum, record::integer(entry, last, "checksum")?, "an entry")
 }
 
 fn told(failure: Failure) -> String {

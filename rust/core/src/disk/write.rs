@@ -194,11 +194,7 @@ impl Disk {
             return Ok(true);
         }
         let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
-        busy.map(|busy| busy == 0).map_err(|error| {
-            let failure = self.write_failure("write the log into the file", &error);
-            self.poison_by(&failure);
-            failure.error
-        })
+        busy.map(|busy| busy == 0).map_err(|error| self.failed("write the log into the file", &error))
     }
 
     /// Copies the WAL into the file once it is long. The commit before it is on disk and told already.
@@ -237,6 +233,13 @@ impl Disk {
 
     pub(super) fn write_failure(&self, operation: &str, error: &rusqlite::Error) -> WriteFailure {
         WriteFailure::new(operation, &self.shown_path(), self.options.busy_timeout_ms, error)
+    }
+
+    /// What a failed write outside of a transaction means for the handle, and is told.
+    pub(super) fn failed(&self, operation: &str, error: &rusqlite::Error) -> Error {
+        let failure = self.write_failure(operation, error);
+        self.poison_by(&failure);
+        failure.error
     }
 
     fn poison_by(&self, failure: &WriteFailure) {

@@ -130,6 +130,26 @@ pub struct Patch {
 }
 
 impl Patch {
+    /// The names of the fields that it changes.
+    pub fn fields(&self) -> Vec<&'static str> {
+        let given = [
+            ("importance", self.importance.is_some()),
+            ("tier", self.tier.is_some()),
+            ("session", self.session.is_some()),
+            ("about", self.about.is_some()),
+            ("source", self.source.is_some()),
+            ("trust", self.trust.is_some()),
+            ("tags", self.tags.is_some()),
+            ("labels", self.labels.is_some()),
+            ("metadata", self.metadata.is_some()),
+            ("private", self.private.is_some()),
+            ("half_life", self.half_life.is_some()),
+            ("expires_at", self.expires_at.is_some()),
+            ("pinned", self.pinned.is_some()),
+        ];
+        given.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         if let Some(importance) = self.importance {
             check_share("importance", importance)?;

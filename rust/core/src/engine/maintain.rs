@@ -1,7 +1,5 @@
 //! Work that makes later calls cheap or the tiers tidy: flushing, the graph, consolidation.
 
-use std::cell::RefCell;
-
 use super::visibility::{Viewer, visible};
 use super::write::{Change, later_end};
 use super::{Engine, picture::Picture};
@@ -114,21 +112,11 @@ impl Engine {
         let through = self.consolidated_through()?;
         let picture = self.picture.read();
         let columns = &picture.columns;
-        let living = visible(columns, &Viewer::owner(), now);
-        let fresh = RowSet::from_rows(living.range(through, columns.rows()));
-        let mut open = living;
-        open.subtract(columns.tier_rows(Tier::Working));
-        let open = RefCell::new(open);
-        life::plan(columns, &self.config.laws, now, &fresh, |row| {
-            let twin = self.twin(&picture, row, &open.borrow())?;
-            if twin.is_some() {
-                open.borrow_mut().remove(row);
-            }
-            Ok(twin)
-        })
+        let fresh = RowSet::from_rows(visible(columns, &Viewer::owner(), now).range(through, columns.rows()));
+        life::plan(columns, &self.config.laws, now, &fresh, |row, among| self.twin(&picture, row, among))
     }
 
-    /// The oldest memory that says the same as `row` in the same tier, about the same, under the same labels.
+    /// The oldest of a set of memories that says the same as `row`, about the same, under the same labels.
     fn twin(&self, picture: &Picture, row: Row, among: &RowSet) -> Result<Option<Row>> {
         let Some(vectors) = &picture.vectors else { return Ok(None) };
         let columns = &picture.columns;
@@ -138,9 +126,7 @@ impl Engine {
             .into_iter()
             .map(|(other, _)| other)
             .filter(|other| {
-                *other < row
-                    && columns.tier(*other) == columns.tier(row)
-                    && columns.about_number(*other) == columns.about_number(row)
+                columns.about_number(*other) == columns.about_number(row)
                     && columns.labels(*other) == columns.labels(row)
             })
             .collect();

@@ -9,11 +9,13 @@
 //! **Promises.** A change is on disk and in the picture before its call returns. A call that fails changes nothing.
 //! Every read goes through [`visibility`].
 
+mod erase;
 mod input;
 mod maintain;
 mod picture;
 mod read;
 mod search;
+mod upkeep;
 mod uses;
 pub mod visibility;
 mod write;
@@ -23,10 +25,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
+pub use erase::{Erase, Erasure, Residue, Review, Scope};
 pub use input::{NewMemory, Patch};
 pub use maintain::{Consolidation, Maintained, Moved};
 pub use read::{Item, Listing, Stats, TierCount};
 pub use search::{Hits, Query};
+pub use upkeep::{Compacted, KnownCopy, Verified};
 pub use visibility::{MASK, Viewer};
 pub use write::{Added, Model};
 
@@ -85,7 +89,8 @@ impl Engine {
         let disk = Disk::open(directory, options)?;
         let mut picture = Picture::new(&config);
         picture.load(&disk)?;
-        Ok(Self {
+        let now = disk.options().now;
+        let engine = Self {
             config,
             disk,
             picture: RwLock::new(picture),
@@ -94,7 +99,15 @@ impl Engine {
             in_flight: AtomicUsize::new(0),
             outdated: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-        })
+        };
+        if engine.disk.check_writable().is_ok() && engine.is_erasing()? {
+            match engine.complete_erasure(now) {
+                // Another process is at it, or will be; the intent stays until one of them is done.
+                Ok(_) | Err(Error::Locked { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(engine)
     }
 
     /// The laws this engine goes by.
@@ -116,6 +129,12 @@ impl Engine {
         let flushed = if self.disk.check_writable().is_ok() { self.flush_uses(now) } else { Ok(()) };
         self.disk.close()?;
         flushed
+    }
+
+    /// Lets go of the files without writing, in a process that a fork made; see [`Disk::release_after_fork`].
+    pub fn release_after_fork(&self) -> Result<()> {
+        self.closed.store(true, Ordering::Release);
+        self.disk.release_after_fork()
     }
 
     fn check_open(&self) -> Result<()> {

@@ -1,6 +1,6 @@
 //! What the engine knows in RAM: columns, keyword index, vector index, and the commit they stand at.
 
-use crate::base::{Error, Head, Result, Row};
+use crate::base::{Error, Head, MemoryId, Result, Row};
 use crate::disk::{Damaged, Disk, StoredRow};
 use crate::index::keywords::{KeywordIndex, Terms, analyze};
 use crate::index::vectors::{Prepared, VectorIndex};
@@ -66,6 +66,14 @@ impl Picture {
 
     pub(super) fn set_commit(&mut self, commit: u64) {
         self.commit = self.commit.max(commit);
+    }
+
+    /// Why a memory is in no column: it is damaged, or there is none.
+    pub(super) fn missing(&self, id: MemoryId) -> Error {
+        match self.damaged.iter().find(|damaged| damaged.id == Some(id)) {
+            Some(damaged) => Error::Corrupt { what: format!("memory {id}"), message: damaged.message.clone() },
+            None => Error::not_found(id),
+        }
     }
 
     /// Reads the whole store.

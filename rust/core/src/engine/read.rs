@@ -93,7 +93,7 @@ impl Engine {
             let columns = &picture.columns;
             let mut heads = Vec::with_capacity(ids.len());
             for id in ids {
-                let row = columns.find(*id).ok_or_else(|| Error::not_found(*id))?;
+                let row = columns.find(*id).ok_or_else(|| picture.missing(*id))?;
                 let labels = columns.labels(row);
                 let missing = match hidden(columns, row, viewer, now) {
                     None => 0,

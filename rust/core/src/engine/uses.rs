@@ -65,12 +65,15 @@ impl Engine {
         self.flush_uses(now)
     }
 
-    /// Writes the pending uses.
+    /// Writes the pending uses. Those that another writer has taken along are on disk too when it returns.
     pub(super) fn flush_uses(&self, now: Micros) -> Result<()> {
+        // Behind the gate nobody holds uses that may come back.
+        let gate = self.enter_gate();
         if self.uses.lock().uses.is_empty() {
-            return Ok(());
+            drop(gate);
+            return self.disk.settle_group();
         }
-        self.commit(self.enter_gate(), now, |_, _| Ok(Vec::new()))
+        self.commit(gate, now, |_, _| Ok(Vec::new()))
     }
 
     /// Writes pending uses into a transaction. Each is applied to what the disk holds by then, so uses counted by

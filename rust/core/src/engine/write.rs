@@ -207,7 +207,8 @@ impl Engine {
             head.version += 1;
             engine.check_labels(&head)?;
             transaction.update(row, &head)?;
-            transaction.event(row, "update", "owner", None)?;
+            let fields = Json::from_iter([("fields", Json::from(patch.fields()))]);
+            transaction.event(row, "update", "owner", Some(&fields.to_string()))?;
             Ok(vec![Change::Update { row, head, metadata }])
         })
     }
@@ -275,7 +276,8 @@ impl Engine {
                 old.state = State::Superseded;
                 old.version += 1;
                 transaction.update(old_row, &old)?;
-                transaction.event(old_row, "supersede", "owner", None)?;
+                let by = Json::from_iter([("by", new_id.to_string())]);
+                transaction.event(old_row, "supersede", "owner", Some(&by.to_string()))?;
                 let changes = vec![
                     Change::Insert { row, head, item: 0, metadata },
                     Change::Update { row: old_row, head: old, metadata: None },
@@ -507,6 +509,7 @@ fn insert_all(
             let (Change::Insert { row, head, .. } | Change::Update { row, head, .. }) = &mut changes[change];
             tell_again(head, item, told_at, laws);
             transaction.update(*row, head)?;
+            transaction.event(*row, "told_again", item.source.name(), None)?;
             added.push(Added { id: head.id, created: false, reinforced: true });
             change
         } else {

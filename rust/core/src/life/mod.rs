@@ -5,6 +5,8 @@
 //! twice without a change in between gives the same plan, and planning after a plan was carried out gives an empty one.
 
 mod consolidate;
+#[cfg(test)]
+mod tests;
 mod twins;
 
 pub use consolidate::{Plan, Step, plan};

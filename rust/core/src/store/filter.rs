@@ -1,5 +1,7 @@
 //! What a reader asks for, compiled once to a set of rows.
 
+use std::cmp::Ordering;
+
 pub use super::metadata::Value;
 
 use super::Columns;
@@ -115,7 +117,8 @@ impl Filter {
             .conditions
             .iter()
             .map(|condition| match &condition.test {
-                Test::In(values) | Test::NotIn(values) => values.len(),
+                // A condition without a value is work as well.
+                Test::In(values) | Test::NotIn(values) => values.len().max(1),
                 Test::Range { .. } | Test::Exists(_) => 1,
             })
             .sum();
@@ -142,7 +145,7 @@ impl Filter {
             rows.intersect(&either);
         }
         if let Some(min_trust) = self.min_trust {
-            keep(rows, |row| columns.trust(row) >= min_trust);
+            rows.retain(|row| columns.trust(row) >= min_trust);
         }
         for condition in &self.conditions {
             condition.apply(columns, rows);
@@ -158,11 +161,27 @@ fn united<'a>(mut sets: impl Iterator<Item = &'a RowSet>) -> RowSet {
     all
 }
 
-/// Leaves in `rows` those that pass.
-fn keep(rows: &mut RowSet, mut passes: impl FnMut(Row) -> bool) {
-    let failed: Vec<Row> = rows.iter().filter(|row| !passes(*row)).collect();
-    for row in failed {
-        rows.remove(row);
+/// One end of a range, compared with f32 columns as if each value were the decimal that its caller wrote, without
+/// making that decimal for every row: rounding keeps the order, so only the f32 nearest to the end is in doubt.
+#[derive(Clone, Copy)]
+struct End {
+    nearest: f32,
+    /// How the decimal of the nearest f32 compares with the end.
+    nearest_is: Ordering,
+}
+
+impl End {
+    fn new(end: f64) -> Self {
+        let nearest = end as f32;
+        Self { nearest, nearest_is: decimal(nearest).partial_cmp(&end).unwrap_or(Ordering::Equal) }
+    }
+
+    /// How the decimal of a value compares with the end.
+    fn compare(self, value: f32) -> Ordering {
+        match value.partial_cmp(&self.nearest) {
+            Some(Ordering::Equal) | None => self.nearest_is,
+            Some(side) => side,
+        }
     }
 }
 
@@ -229,11 +248,23 @@ impl Condition {
                     let numbers = columns.metadata.numbers(path).iter();
                     let found = numbers.filter(|(_, number)| inside(*number)).map(|(row, _)| Row(*row));
                     rows.intersect(&RowSet::from_rows(found));
+                } else if let Some(decimal_of) = self.decimal_column() {
+                    let end = |end: &Option<(f64, bool)>| end.map(|(end, including)| (End::new(end), including));
+                    let (low, high) = (end(low), end(high));
+                    let reaches = |order: Ordering, side: Ordering, including: bool| {
+                        order == side || (including && order == Ordering::Equal)
+                    };
+                    rows.retain(|row| {
+                        let value = decimal_of(columns, row);
+                        low.is_none_or(|(end, including)| reaches(end.compare(value), Ordering::Greater, including))
+                            && high
+                                .is_none_or(|(end, including)| reaches(end.compare(value), Ordering::Less, including))
+                    });
                 } else {
-                    keep(rows, |row| self.number(columns, row).is_some_and(inside));
+                    rows.retain(|row| self.number(columns, row).is_some_and(inside));
                 }
             }
-            Test::Exists(wanted) => keep(rows, |row| self.exists(columns, row) == *wanted),
+            Test::Exists(wanted) => rows.retain(|row| self.exists(columns, row) == *wanted),
         }
     }
 
@@ -282,8 +313,14 @@ impl Condition {
                     found.unite(&RowSet::from_rows(among.iter().filter(|row| !self.exists(columns, *row))));
                 }
                 (_, Value::Number(wanted)) => {
-                    let equal = |row: &Row| self.number(columns, *row) == Some(*wanted);
-                    found.unite(&RowSet::from_rows(among.iter().filter(equal)));
+                    let mut equal = among.clone();
+                    if let Some(decimal_of) = self.decimal_column() {
+                        let end = End::new(*wanted);
+                        equal.retain(|row| end.compare(decimal_of(columns, row)) == Ordering::Equal);
+                    } else {
+                        equal.retain(|row| self.number(columns, row) == Some(*wanted));
+                    }
+                    found.unite(&equal);
                 }
                 _ => {}
             }
@@ -291,12 +328,18 @@ impl Condition {
         found
     }
 
-    /// The field's value as a number, for fields that are one.
+    /// The field's column, when it keeps as f32 what callers write as decimals.
+    fn decimal_column(&self) -> Option<fn(&Columns, Row) -> f32> {
+        match self.field {
+            Field::Trust => Some(Columns::trust),
+            Field::Importance => Some(Columns::importance),
+            _ => None,
+        }
+    }
+
+    /// The field's value as a number, for the other fields that are one.
     fn number(&self, columns: &Columns, row: Row) -> Option<f64> {
         match self.field {
-            // The shortest decimal that reads back to the same f32 is what the caller wrote.
-            Field::Trust => Some(decimal(columns.trust(row))),
-            Field::Importance => Some(decimal(columns.importance(row))),
             Field::CreatedAt => Some(columns.created_at(row).seconds()),
             Field::LastUsedAt => Some(columns.last_used_at(row).seconds()),
             Field::ExpiresAt => columns.expires_at(row).map(Micros::seconds),
@@ -320,7 +363,7 @@ impl Condition {
     }
 }
 
-/// The f64 nearest to the shortest decimal of an f32, so that 0.3 stored as f32 compares equal to 0.3.
+/// The f64 nearest to the shortest decimal of an f32, which is what the caller wrote: 0.3 stored as f32 equals 0.3.
 fn decimal(value: f32) -> f64 {
     value.to_string().parse().unwrap_or(f64::from(value))
 }
@@ -328,6 +371,8 @@ fn decimal(value: f32) -> f64 {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+    use proptest::prelude::*;
 
     use super::*;
     use crate::base::{Head, State};
@@ -362,6 +407,16 @@ mod tests {
             columns.metadata.insert(Row(number), &metadata);
         }
         columns
+    }
+
+    proptest! {
+        #[test]
+        fn an_end_is_compared_as_the_decimal_was_written(
+            thousandth in 0_u32..=1_000, end in prop_oneof![(0_u32..=1_000).prop_map(|end| f64::from(end) / 1e3), -1e300..1e300_f64],
+        ) {
+            let written = f64::from(thousandth) / 1e3;
+            prop_assert_eq!(Some(End::new(end).compare(written as f32)), written.partial_cmp(&end));
+        }
     }
 
     fn found(filter: &Filter) -> Vec<u32> {

@@ -263,7 +263,7 @@ impl Naive {
         self.flush(handle);
         let mut new = self.rows[old].clone();
         new.vector = vector.map(<[f32]>::to_vec);
-        new.content.text = text.to_owned();
+        text.clone_into(&mut new.content.text);
         change(&mut new.head, &mut new.content, patch);
         new.head = Head {
             id: new_id,

@@ -92,6 +92,12 @@ impl Prepared {
         &self.halves[i * self.dimension..][..self.dimension]
     }
 
+    /// The codes of the `i`-th vector as they lie in memory and in files, for whoever looks for what is left of them.
+    pub fn code_bytes(&self, i: usize) -> Vec<u8> {
+        let codes = self.row_lines(i).iter().flat_map(|line| line.0);
+        codes.take(self.dimension).map(i8::cast_unsigned).collect()
+    }
+
     pub(super) fn lines(&self) -> &[Line] {
         &self.lines
     }
