@@ -376,7 +376,8 @@ def _sift(
         if refusal is not None:
             drop(place, *refusal)
             continue
-        if one.relevance is not None and one.relevance < least:
+        # An instruction holds beside any better answer, if it has to do with the question at all.
+        if one.relevance is not None and one.relevance < least and "instruction" not in one.tags:
             detail = f"relevance {one.relevance:.2f} is under {rules.min_share_of_best:.2f} of the best, {best:.2f}"
             drop(place, DropReason.BELOW_THRESHOLD, detail)
             continue

@@ -18,6 +18,7 @@ from .writing import LANGUAGES
 __all__ = ["Briefed"]
 
 _MARK = re.compile(r"\[m:[0-9a-zA-Z_]+\]|<(?:item|data|memory)\b[^>\n]*\b(?:id|cite)=\"m:")
+_LISTED = re.compile(r"\s*(?:[-*]|\d+\.) .*\[m:[0-9a-zA-Z_]+\]")
 _HEADINGS: Final = frozenset(
     heading.casefold() for language in LANGUAGES.values() for heading in language.headings.values()
 )
@@ -63,6 +64,18 @@ class Briefed:
         """Let go of all that was said."""
         with self._lock:
             self._said.clear()
+
+    @staticmethod
+    def without_lines(text: str) -> tuple[str, int]:
+        """A text without the lines that are items of a briefing, and how many of them were."""
+        lines = text.split("\n")
+        own = [line for line in lines if _LISTED.match(line) is None]
+        return "\n".join(own), len(lines) - len(own)
+
+    @staticmethod
+    def is_marked(text: str) -> bool:
+        """Whether a mark of a memory stands in the text."""
+        return _MARK.search(text) is not None
 
     def echo(self, text: str, *, by_user: bool) -> str | None:
         """Why the text is an echo, ``None`` when it is not.

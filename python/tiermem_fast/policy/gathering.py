@@ -135,6 +135,14 @@ def gather(question: Question, reader: Reader, rules: BriefingRules, procedures:
         rows, faint = reader.found(k=_FOUND, tiers=searched, about=about, **bounds)
         for row in rows:
             gathered.take(row, why="answers the question", **_scores(row))
+        if Tier.SEMANTIC in allowed:
+            # An instruction that has to do with the question holds beside any better answer.
+            where = {"tags": INSTRUCTION}
+            orders, _ = reader.found(
+                k=_NEAR_MISSES, tiers=["semantic"], about=about, where=where, least=bounds["least"], share=0.0
+            )
+            for row in orders:
+                gathered.take(row, why="an instruction that answers the question", **_scores(row))
         gathered.faint = {id: (value, needed) for id, value, needed in faint}
         _near_misses(question, reader, searched, bounds, gathered)
     return gathered
@@ -156,7 +164,7 @@ def _instructions(
 def _near_misses(
     question: Question, reader: Reader, searched: list[str], bounds: Mapping[str, float], gathered: Gathered
 ) -> None:
-    rows, _ = reader.found(k=_NEAR_MISSES, everything=True, tiers=searched, **bounds)
+    rows, _ = reader.found(k=_NEAR_MISSES, everything=True, tiers=searched, least=bounds["least"], share=0.0)
     for row in rows:
         missing = [label for label in row["labels"] or () if label not in question.labels]
         if missing:

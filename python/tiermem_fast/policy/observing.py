@@ -122,12 +122,18 @@ class Observer:
         self._ledger.catch_up()
         redacted = Redacted(turn.text) if self._privacy == "allow" else self._redactor(turn.text)
         turn = replace(turn, text=redacted.text, about=self.resolve(turn.about))
-        view = _View(self._store, self._ledger, self._briefed, self._subjects, self._spoken_of, turn.now)
+        text, echoed = Briefed.without_lines(redacted.text)
+        marked = Briefed.is_marked(redacted.text)
+        turn = replace(turn, text=text)
+        if not text.strip():
+            return self._carry_out(turn, Verdict(reasons=(_echoed(echoed),)), redacted)
+        view = _View(self._store, self._ledger, self._briefed, self._subjects, self._spoken_of, turn.now, marked)
         extracted, note = self._extracted(turn)
         if extracted is None:
             verdict = self._policy(turn, view, self._rules)
         else:
             verdict = self._of_extracted(turn, extracted, view)
+        note = "; ".join(filter(None, (note, _echoed(echoed) if echoed else "")))
         if note:
             verdict = replace(verdict, reasons=(note, *verdict.reasons))
         return self._carry_out(turn, verdict, redacted)
@@ -277,6 +283,10 @@ class Observer:
                 self._spoken_of.popitem(last=False)
 
 
+def _echoed(lines: int) -> str:
+    return f"not stored again, {lines} lines of a briefing"
+
+
 class _View:
     """What the policy may ask, of one store at one time."""
 
@@ -288,6 +298,7 @@ class _View:
         finder: SubjectFinder,
         spoken_of: Mapping[str | None, str],
         now: float,
+        marked: bool,
     ) -> None:
         self._store = store
         self._ledger = ledger
@@ -295,6 +306,7 @@ class _View:
         self._finder = finder
         self._spoken_of = spoken_of
         self._now = now
+        self._marked = marked
 
     def similar(self, text: str, about: str | None) -> list[KnownMemory]:
         hits = self._store.search(text, k=_NEAR, tiers=_BEYOND_WORKING, about=about, grant=OWNER, now=self._now)
@@ -316,7 +328,8 @@ class _View:
         return how, _hyphened(ids[0]["id"]) if ids else ""
 
     def echoes(self, text: str, *, by_user: bool) -> str | None:
-        return self._briefed.echo(text, by_user=by_user)
+        # Beside the mark of a memory the words of a user are those of a briefing, too.
+        return self._briefed.echo(text, by_user=by_user and not self._marked)
 
     def subjects(self, text: str) -> list[Subject]:
         return [one for one in self._finder(text, self._ledger.names) if one.name]

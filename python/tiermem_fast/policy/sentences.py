@@ -43,7 +43,7 @@ def sentences(text: str) -> list[str]:
 
 
 _LEANING = re.compile(
-    r"(?:and|but|so|because|then|he|she|him|her|his|they|them|their|it|its|that|this|those|these)\b"
+    r"\[m:|(?:and|but|so|because|then|he|she|him|her|his|they|them|their|it|its|that|this|those|these)\b"
     rf"|(?:而且|但是?|所以|因为|然后|他们?|她们?|它们?|这样?|那样?)(?![{_HAN}]{{0,2}}以后)",
     re.IGNORECASE,
 )

@@ -29,7 +29,7 @@ REMEMBER: Final = _pattern(
 STANDING: Final = _pattern(
     r"\bfrom now on\b|\bfrom today on\b|\bgoing forward\b|\bin (?:the )?future\b|\bby default\b|\bas a rule\b|\bwithout exception\b",
     r"^(?:please,? |and |but |so |also,? )*(?:always|never)\b(?! mind)|\b(?:you|we) (?:should |must |have to )?(?:always|never)\b|\b(?:must|should) (?:always|never)\b",
-    r"\bevery time (?:you|we|i)\b|\bwhenever (?:you|we|i)\b|\bdefault to\b",
+    r"\bevery time (?:you|we|i)\b|\bwhenever (?:you|we|i)\b|\bdefault to\b|\bi always want\b|\bi want (?:all|every)\b",
     r"从现在(?:起|开始)|从今(?:以后|往后|天起)|今后|往后(?!退)",
     rf"(?<![天年月周时钟之然事])以后(?![再了来，]{{1}}说|见|聊|就知道)[，,]?(?=[{_HAN}a-zA-Z])|默认|一律|每次|永远(?:不|都|别|要)|始终|务必|不要再|别再|一定要",
 )
