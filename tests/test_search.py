@@ -425,7 +425,7 @@ READERS: dict[str, Callable[[TierMemory, Any], list[str]]] = {
     "get": lambda mem, grant: [repr(got(mem, row["id"], grant)) for row in mem.sql("select id from memories")],
     "explain": lambda mem, grant: [
         repr(mem.explain(row["id"], query="the wombat sleeps at noon", grant=grant, now=NOW)).replace("tier=<", "the wombat of tier=<")
-        for row in mem.sql("select id from memories")
+        for row in mem.sql("select id from memories where labels is not null")
     ],
     "strength_curve": lambda mem, grant: [
         repr(faded(mem, row["id"], grant)) for row in mem.sql("select id from memories where labels is not null")

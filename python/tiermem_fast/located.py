@@ -52,9 +52,9 @@ class Located:
 
         Examples
         --------
-        >>> document = parse_json('{"laws":\\n {"gane": 1}}', "tiermem.json")
+        >>> document = parse_json('{"laws": {"gane": 1}}', "tiermem.json")
         >>> str(document.fault(("laws", "gane"), "laws.gane", "unknown"))
-        'tiermem.json:2: laws.gane: unknown'
+        'tiermem.json:1: laws.gane: unknown'
         """
         named = f"{field}: " if field else ""
         return InvalidInput(f"{self.name}:{self.line(path)}: {named}{problem}", argument=field or self.name)
@@ -165,6 +165,9 @@ def parse_json(text: str, name: str) -> Located:
     return Located(found, name, lines)
 
 
+_YAML_KINDS: Final = frozenset({"null", "bool", "int", "float", "str", "timestamp", "seq", "map"})
+
+
 def yaml_is_there() -> bool:
     """Whether PyYAML is installed."""
     from importlib.util import find_spec
@@ -208,6 +211,9 @@ def parse_yaml(text: str, name: str) -> Located:
         lines.setdefault(path, line)
         if len(path) > _DEEPEST:
             raise fail(line, f"is nested deeper than {_DEEPEST}")
+        kind = node.tag.removeprefix("tag:yaml.org,2002:")
+        if kind not in _YAML_KINDS:
+            raise fail(line, f"the tag {node.tag!r} is not read")
         if isinstance(node, yaml.SequenceNode):
             return [value(one, (*path, str(place))) for place, one in enumerate(node.value)]
         if isinstance(node, yaml.MappingNode):
@@ -222,10 +228,6 @@ def parse_yaml(text: str, name: str) -> Located:
                 lines[*path, key] = where
                 members[key] = value(one, (*path, key))
             return members
-        known = ("null", "bool", "int", "float", "str", "timestamp")
-        kind = node.tag.removeprefix("tag:yaml.org,2002:")
-        if kind not in known:
-            raise fail(line, f"the tag {node.tag!r} is not read")
         if kind == "timestamp":
             return node.value
         try:

@@ -13,11 +13,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from .sentences import key, units, words
-from .writing import LANGUAGES
+from .writing import ELEMENTS, LANGUAGES
 
 __all__ = ["Briefed"]
 
 _MARK = re.compile(r"\[m:[0-9a-zA-Z_]+\]|<(?:item|data|memory)\b[^>\n]*\b(?:id|cite)=\"m:")
+# In XML nothing of a memory's own text begins with a sign "<", so an element ends at the next one.
+_ELEMENT = re.compile(r"<(item|data) id=\"m:[^\"<>\n]*\" origin=\"[^\"<>\n]*\">[^<]*</\1>")
+_FRAME = re.compile(rf"\s*</?(?:memory|{'|'.join(ELEMENTS.values())})>\s*")
 _LISTED = re.compile(r"\s*(?:[-*]|\d+\.) .*\[m:[0-9a-zA-Z_]+\]")
 _HEADINGS: Final = frozenset(
     heading.casefold() for language in LANGUAGES.values() for heading in language.headings.values()
@@ -67,10 +70,11 @@ class Briefed:
 
     @staticmethod
     def without_lines(text: str) -> tuple[str, int]:
-        """A text without the lines that are items of a briefing, and how many of them were."""
+        """A text without the items of a briefing, and how many there were."""
+        text, elements = _ELEMENT.subn("", text)
         lines = text.split("\n")
-        own = [line for line in lines if _LISTED.match(line) is None]
-        return "\n".join(own), len(lines) - len(own)
+        own = [line for line in lines if _LISTED.match(line) is None and _FRAME.fullmatch(line) is None]
+        return "\n".join(own), elements + len(lines) - len(own)
 
     @staticmethod
     def is_marked(text: str) -> bool:

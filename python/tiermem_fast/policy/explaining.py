@@ -158,7 +158,7 @@ def curve(row: Mapping[str, Any], laws: LawConfig, now: float, days: float | Seq
         if not 0 <= days < _MOST_POINTS:
             raise InvalidInput.of("days", f"{shown(days)} is not a number from 0 to {_MOST_POINTS - 1}")
         days = [float(day) for day in range(math.floor(days) + 1)]
-    wanted = list(days) if not isinstance(days, (str, bytes)) else []
+    wanted = list(days) if isinstance(days, (list, tuple, range)) else []
     numbers = all(isinstance(day, (int, float)) and not isinstance(day, bool) and 0 <= day < 4e6 for day in wanted)
     if not wanted or len(wanted) > _MOST_POINTS or not numbers:
         raise InvalidInput.of("days", f"{shown(days)} is neither a number nor a list of days from 0 on")

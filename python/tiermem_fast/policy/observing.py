@@ -284,7 +284,7 @@ class Observer:
 
 
 def _echoed(lines: int) -> str:
-    return f"not stored again, {lines} lines of a briefing"
+    return f"not stored again, {lines} {'line' if lines == 1 else 'lines'} of a briefing"
 
 
 class _View:
