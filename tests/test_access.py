@@ -7,7 +7,6 @@ import pickle
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,7 +28,13 @@ class TestGrant:
         assert labels_of(grant, NOW) == ()
 
     def test_a_dict_says_the_same(self):
-        values = {"labels": ["a"], "fields": ["b"], "purpose": "p", "authorized_by": "x", "expires_at": datetime(2024, 1, 1)}
+        values = {
+            "labels": ["a"],
+            "fields": ["b"],
+            "purpose": "p",
+            "authorized_by": "x",
+            "expires_at": datetime(2024, 1, 1),
+        }
         assert rights_of(values, NOW) == rights_of(Grant(**values), NOW) == {"labels": ["a"], "fields": ["b"]}
 
     def test_is_frozen_equal_and_travels(self):
@@ -58,7 +63,9 @@ class TestGrant:
                 make()
             assert caught.value.argument == argument
 
-    @pytest.mark.parametrize("grant", [3, "health", ["health"], {"label": ["x"]}, {"everything": True}, {"_everything": True}])
+    @pytest.mark.parametrize(
+        "grant", [3, "health", ["health"], {"label": ["x"]}, {"everything": True}, {"_everything": True}]
+    )
     def test_what_is_no_grant_is_refused(self, grant):
         with TierMemory.open(now=NOW) as mem, pytest.raises(InvalidInput) as caught:
             mem.search("x", grant=grant, now=NOW)
@@ -82,11 +89,15 @@ class TestTiersOfATask:
     def test_a_briefing_has_only_what_the_task_may_see(self, tier):
         with TierMemory.open(config={"access": {"tiers": {"narrow": [tier]}}}, now=NOW) as mem:
             for each in TIERS:
-                mem.add(f"the otter swims in the {each} pond", tier=each, session="s1", metadata={"task": "narrow"}, now=NOW)
+                mem.add(
+                    f"the otter swims in the {each} pond", tier=each, session="s1", metadata={"task": "narrow"}, now=NOW
+                )
             mem.observe("Always answer with the otter swims in mind", session="s1", now=NOW)
             briefing = mem.brief("where does the otter swim in the pond", task="narrow", session="s1", now=NOW)
             assert {item.tier for item in briefing} == {tier}
-            assert {item.tier for item in mem.brief("where does the otter swim in the pond", session="s1", now=NOW)} == set(TIERS)
+            assert {
+                item.tier for item in mem.brief("where does the otter swim in the pond", session="s1", now=NOW)
+            } == set(TIERS)
 
     def test_an_unknown_tier_is_refused(self):
         with pytest.raises(InvalidInput, match="did you mean 'semantic'"):
@@ -106,7 +117,7 @@ def each(mem: TierMemory, call: Callable[[str], object]) -> Answers:
 
 
 ANSWERS: dict[str, Callable[[TierMemory, Path], Answers]] = {
-    "get": lambda mem, _: each(mem, lambda id: mem.get(id, now=NOW)),
+    "get": lambda mem, _: each(mem, lambda which: mem.get(which, now=NOW)),
     "search": lambda mem, _: iter([list(mem.search(f"the {SECRET} in the hall", k=100, now=NOW)), mem.search(SECRET, must=SECRET, now=NOW).texts]),
     "list": lambda mem, _: iter([mem.list(now=NOW), mem.list(where={"labels": "health"}, now=NOW), mem.list(must=SECRET, now=NOW)]),
     "count": lambda mem, _: iter([SECRET] if mem.count(must=SECRET, now=NOW) else []),
@@ -114,8 +125,8 @@ ANSWERS: dict[str, Callable[[TierMemory, Path], Answers]] = {
         mem.brief(f"the {SECRET} in the hall", task="music", session="s1", about=about, format=format, budget=9_000, now=NOW)
         for about in (None, "Anna") for format in ("markdown", "xml", "messages")
     ),
-    "explain": lambda mem, _: each(mem, lambda id: mem.explain(id, query=f"the {SECRET} in the hall", session="s1", now=NOW)),
-    "strength_curve": lambda mem, _: each(mem, lambda id: mem.strength_curve(id, days=2, now=NOW)),
+    "explain": lambda mem, _: each(mem, lambda which: mem.explain(which, query=f"the {SECRET} in the hall", session="s1", now=NOW)),
+    "strength_curve": lambda mem, _: each(mem, lambda which: mem.strength_curve(which, days=2, now=NOW)),
     "history": lambda mem, _: each(mem, mem.history),
     "observe": lambda mem, _: iter(
         mem.observe(text, about=about, session="s1", now=NOW)
@@ -125,11 +136,11 @@ ANSWERS: dict[str, Callable[[TierMemory, Path], Answers]] = {
     ),
     "add": lambda mem, _: iter([mem.add(f"new {SECRET[:3]}", now=NOW)]),
     "add_many": lambda mem, _: iter([mem.add_many(["newer"], now=NOW)]),
-    "update": lambda mem, _: each(mem, lambda id: mem.update(id, importance=0.4, now=NOW)),
-    "supersede": lambda mem, _: each(mem, lambda id: mem.supersede(id, f"changed {id}", now=NOW)),
-    "used": lambda mem, _: each(mem, lambda id: mem.used(id, now=NOW)),
-    "forget": lambda mem, _: each(mem, lambda id: mem.forget([id], now=NOW)),
-    "restore": lambda mem, _: each(mem, lambda id: mem.restore([id], now=NOW)),
+    "update": lambda mem, _: each(mem, lambda which: mem.update(which, importance=0.4, now=NOW)),
+    "supersede": lambda mem, _: each(mem, lambda which: mem.supersede(which, f"changed {which}", now=NOW)),
+    "used": lambda mem, _: each(mem, lambda which: mem.used(which, now=NOW)),
+    "forget": lambda mem, _: each(mem, lambda which: mem.forget([which], now=NOW)),
+    "restore": lambda mem, _: each(mem, lambda which: mem.restore([which], now=NOW)),
     "erase": lambda mem, _: iter([mem.erase(where={"labels": "health"}, now=NOW)]),
     "erasures": lambda mem, _: iter([mem.erasures()]),
     "stats": lambda mem, _: iter([mem.stats(now=NOW)]),

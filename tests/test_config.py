@@ -158,7 +158,10 @@ class TestLoad:
     @pytest.mark.parametrize(
         ("environ", "message"),
         [
-            ({"TIERMEM_BRIEFING_BUDGETS": "1"}, "TIERMEM_BRIEFING_BUDGETS: unknown; did you mean 'TIERMEM_BRIEFING_BUDGET'?"),
+            (
+                {"TIERMEM_BRIEFING_BUDGETS": "1"},
+                "TIERMEM_BRIEFING_BUDGETS: unknown; did you mean 'TIERMEM_BRIEFING_BUDGET'?",
+            ),
             ({"TIERMEM_BRIEFING_BUDGET": "many"}, "TIERMEM_BRIEFING_BUDGET: briefing.budget: "),
             ({"TIERMEM_DURABILITY": "fast"}, "TIERMEM_DURABILITY: durability: "),
             ({"TIERMEM_BRIEFING_SEMANTIC_SHARE": "0.9"}, "TIERMEM_BRIEFING_SEMANTIC_SHARE: briefing.semantic_share: "),
@@ -170,7 +173,9 @@ class TestLoad:
             Config.load(environ=environ)
         assert str(caught.value).startswith(message)
 
-    @pytest.mark.parametrize(("name", "problem"), [("none.json", "cannot be read"), ("x.toml", "neither .json nor .yaml")])
+    @pytest.mark.parametrize(
+        ("name", "problem"), [("none.json", "cannot be read"), ("x.toml", "neither .json nor .yaml")]
+    )
     def test_a_file_that_is_none(self, tmp_path, name, problem):
         if name == "x.toml":
             (tmp_path / name).write_text("")

@@ -27,13 +27,21 @@ class TestRank:
             found = mem.explain(id, query="tea in the morning", now=NOW + 30 * DAY)
             assert (found.rank, found.found) == (place + 1, len(hits))
             assert found.score == pytest.approx(hits.scores[place], rel=1e-6)
-            parts = found.relevance_share + found.strength_share * found.strength + found.importance_share * found.importance
+            parts = (
+                found.relevance_share
+                + found.strength_share * found.strength
+                + found.importance_share * found.importance
+            )
             assert found.score == pytest.approx(found.relevance * parts, rel=1e-5)
         assert set(hits.ids) <= set(ids)
 
     def test_it_agrees_with_the_briefing(self, mem):
         for number in range(12):
-            mem.add(f"note {number} on the harbour and its cranes {number % 3}", about="Anna" if number % 2 else None, now=NOW)
+            mem.add(
+                f"note {number} on the harbour and its cranes {number % 3}",
+                about="Anna" if number % 2 else None,
+                now=NOW,
+            )
         briefing = mem.brief("the cranes of the harbour", now=NOW, budget=1_200)
         inside = {item.id for item in briefing}
         for item in mem.list(now=NOW):
@@ -98,7 +106,11 @@ class TestWhyNot:
 
 class TestCurve:
     def test_half_is_left_after_a_half_life(self, mem):
-        for tier, expected in (("episodic", [1.0, 0.5, 1 / 3]), ("working", [1.0, 0.5, 0.25]), ("procedural", [1.0] * 3)):
+        for tier, expected in (
+            ("episodic", [1.0, 0.5, 1 / 3]),
+            ("working", [1.0, 0.5, 0.25]),
+            ("procedural", [1.0] * 3),
+        ):
             fields = {} if tier == "procedural" else {"half_life": DAY}
             id = mem.add(f"tea {tier}", tier=tier, now=NOW, **fields)
             curve = mem.strength_curve(id, days=2, now=NOW)

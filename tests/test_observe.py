@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tiermem_fast import Decision, InvalidInput, Policies, TierMemory
 from tiermem_fast.policy import signals
 from tiermem_fast.policy.privacy import Redacted, redact
-from tiermem_fast.policy.sentences import claim_key, clauses, contained, overlap, sentences, units, words
+from tiermem_fast.policy.sentences import claim_key, contained, overlap, sentences, units, words
 from tiermem_fast.policy.subjects import find_subjects
 from tiermem_fast.policy.write import Kept, Known, Turn, Verdict, WriteRules, judge_turn
 from tiermem_fast.tiers import Tier
@@ -200,7 +200,11 @@ class TestForgetting:
     def test_what_was_deleted_is_never_learned_again(self, mem):
         id = mem.observe("I work at the harbour", session="s1", now=NOW).id
         mem.forget([id], now=NOW)
-        for text in ("I work at the harbour", "Remember that I work at the harbour!", "I WORK AT THE HARBOUR. I like tea."):
+        for text in (
+            "I work at the harbour",
+            "Remember that I work at the harbour!",
+            "I WORK AT THE HARBOUR. I like tea.",
+        ):
             decision = mem.observe(text, session="s2", now=NOW + HOUR)
             assert any(f"restore('{id}')" in reason for reason in decision.reasons)
             assert all("harbour" not in one.text.lower() for one in decision.kept)
@@ -253,7 +257,9 @@ class TestForgetting:
         assert decision.forgotten == (id,)
         assert [item.id for item in mem.list(now=NOW + HOUR)] == [kept]
 
-    @pytest.mark.parametrize("text", ["Don't forget the meeting on Friday", "我忘了带钥匙", "I forgot my umbrella", "不要忘记明天开会"])
+    @pytest.mark.parametrize(
+        "text", ["Don't forget the meeting on Friday", "我忘了带钥匙", "I forgot my umbrella", "不要忘记明天开会"]
+    )
     def test_to_forget_something_else_is_no_request(self, mem, text):
         mem.observe("I like meetings and keys and umbrellas, 我喜欢开会和钥匙", now=NOW)
         assert mem.observe(text, now=NOW).forgotten == ()
@@ -330,7 +336,9 @@ class TestSubjects:
         assert mem.observe("Prefers short mails", about="director li", now=NOW).about == "Director Li"
         assert mem.brief("short mails", about="Li", now=NOW).items[0].about == "Director Li"
 
-    @given(st.lists(st.sampled_from(["Director Li", "Director Zhang", "李主任", "张总", "Anna"]), min_size=1, max_size=6))
+    @given(
+        st.lists(st.sampled_from(["Director Li", "Director Zhang", "李主任", "张总", "Anna"]), min_size=1, max_size=6)
+    )
     @settings(max_examples=40)
     def test_no_briefing_about_one_has_what_is_known_of_another(self, people):
         with TierMemory.open(now=NOW) as mem:
@@ -357,11 +365,11 @@ class TestExtractor:
 
     @pytest.mark.parametrize(("answer", "stored"), [(None, True), ([], False)])
     def test_it_may_leave_it_to_the_rules_or_keep_nothing(self, answer, stored):
-        with TierMemory.open(extractor=lambda turn: answer, now=NOW) as mem:
+        with TierMemory.open(extractor=lambda _: answer, now=NOW) as mem:
             assert mem.observe("I prefer tea", now=NOW).stored is stored
 
     def test_its_failure_is_named_and_the_rules_decide(self):
-        def broken(turn: Turn) -> Any:
+        def broken(_: Turn) -> Any:
             raise TimeoutError("no answer in 30 s")
 
         with TierMemory.open(extractor=broken, now=NOW) as mem:
@@ -370,7 +378,7 @@ class TestExtractor:
             assert "the extractor failed (TimeoutError: no answer in 30 s); the rules decided" in decision.reasons
 
     def test_it_cannot_bring_back_what_was_deleted(self):
-        with TierMemory.open(extractor=lambda turn: "Works at the harbour", now=NOW) as mem:
+        with TierMemory.open(extractor=lambda _: "Works at the harbour", now=NOW) as mem:
             id = mem.observe("I am at the harbour all day", now=NOW).id
             mem.forget([id], now=NOW)
             assert not mem.observe("I am at the harbour all day, as I said", now=NOW).stored
@@ -383,10 +391,15 @@ class TestExtractor:
 
     @pytest.mark.parametrize(
         ("answer", "argument"),
-        [(3, "extractor"), ([3], "extractor[0]"), ([{"txt": "x"}], "extractor[0].txt"), ([{"text": " "}], "extractor[0].text")],
+        [
+            (3, "extractor"),
+            ([3], "extractor[0]"),
+            ([{"txt": "x"}], "extractor[0].txt"),
+            ([{"text": " "}], "extractor[0].text"),
+        ],
     )
     def test_a_bad_answer_is_refused(self, answer, argument):
-        with TierMemory.open(extractor=lambda turn: answer, now=NOW) as mem:
+        with TierMemory.open(extractor=lambda _: answer, now=NOW) as mem:
             with pytest.raises(InvalidInput) as caught:
                 mem.observe("I prefer tea", now=NOW)
             assert caught.value.argument == argument
@@ -395,14 +408,16 @@ class TestExtractor:
 
 class TestReplacing:
     def test_the_policy(self):
-        def keep_all(turn: Turn, known: Known, rules: WriteRules = WriteRules()) -> Verdict:
+        def keep_all(turn: Turn, _: Known, __: WriteRules | None = None) -> Verdict:
             return Verdict((Kept(turn.text, Tier.EPISODIC, 0.5, reasons=("all is kept",)),))
 
         with TierMemory.open(policies=Policies(write=keep_all), now=NOW) as mem:
             assert mem.observe("Hi!", now=NOW).reasons == ("all is kept",)
 
     def test_the_default_is_one_of_that_form(self, mem):
-        with TierMemory.open(policies=Policies(write=judge_turn, redactor=redact, subjects=find_subjects), now=NOW) as same:
+        with TierMemory.open(
+            policies=Policies(write=judge_turn, redactor=redact, subjects=find_subjects), now=NOW
+        ) as same:
             text = "From now on call Director Li at +49 228 1234567"
             one, other = same.observe(text, now=NOW), mem.observe(text, now=NOW)
             assert (one.reasons, one.tier, one.about, one.redactions) == (other.reasons, other.tier, other.about, other.redactions)  # fmt: skip
@@ -475,7 +490,6 @@ class TestReading:
     def test_units_keep_every_sign_but_blanks(self, text):
         assert "".join("".join(units(text)).split()) == "".join(text.split())
         assert all(unit.strip() for unit in units(text))
-        assert [piece for unit in units(text) for piece in clauses(unit)] is not None
 
     @given(st.text(max_size=200), st.text(max_size=200))
     def test_overlap_is_symmetric_and_a_share(self, one, other):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tiermem_fast import InvalidInput, Policies, TierMemory
 from tiermem_fast.located import parse_json, parse_yaml, read_document, yaml_is_there
-from tiermem_fast.policy.linear_regex import MOST_STATES, compile_linear
+from tiermem_fast.policy.linear_regex import MOST_STATES, LinearRegex, compile_linear
 from tiermem_fast.policy.procedures import Matched, Procedure, Procedures, read_procedures
 
 NOW = 1_700_000_000.0
@@ -35,7 +35,12 @@ def ids(matched: Any) -> list[str]:
 
 RULES = [
     {"id": "always", "then": "Cite your sources.", "priority": 10},
-    {"id": "blue", "when": {"tasks": ["report"], "keywords": ["quarter"]}, "then": "Use the blue template.", "priority": 500},
+    {
+        "id": "blue",
+        "when": {"tasks": ["report"], "keywords": ["quarter"]},
+        "then": "Use the blue template.",
+        "priority": 500,
+    },
     {"id": "zh", "when": {"keywords": ["季报", "年报"]}, "then": ["报告用宋体。", "页脚写日期。"]},
     {"id": "tool", "when": {"tools": "sql"}, "then": "Never delete rows."},
     {"id": "both", "when": {"keywords": ["refund"], "regex": ["order \\d{4,}"]}, "then": "Ask for the receipt."},
@@ -106,7 +111,12 @@ FAULTS: list[tuple[str, int, str, str]] = [
     ('{\n "id": "a",\n "then": ""}', 3, "then", "neither a text"),
     ('{\n "id": "",\n "then": "x"}', 2, "id", "not a name"),
     ('[\n {"id": "a", "then": "x"},\n {"id": "b", "than": "x"}]', 3, "than", "did you mean 'then'?"),
-    ('{"id": "a", "then": "x",\n "when": {\n  "keyword": ["x"],\n  "taks": ["y"]}}', 4, "when.taks", "did you mean 'tasks'?"),
+    (
+        '{"id": "a", "then": "x",\n "when": {\n  "keyword": ["x"],\n  "taks": ["y"]}}',
+        4,
+        "when.taks",
+        "did you mean 'tasks'?",
+    ),
     ('{"id": "a", "then": "x",\n "when": {"keywords": []}}', 2, "when.keywords", "1 to 200"),
     ('{"id": "a", "then": "x",\n "when": {"keywords": ["x",\n 3]}}', 3, "when.keywords[1]", "3 is not a text"),
     ('{"id": "a", "then": "x",\n "when": {"regex": ["ok",\n "(?=x)"]}}', 3, "when.regex[1]", "lookaround"),
@@ -137,7 +147,7 @@ class TestFaults:
     def test_two_rules_of_one_name(self, tmp_path):
         written(tmp_path, "a.json", {"id": "same", "then": "x"})
         second = written(tmp_path, "b.json", '[\n {"id": "same", "then": "x"}]')
-        with pytest.raises(InvalidInput, match="'same' stands in .*a.json:1 too") as caught:
+        with pytest.raises(InvalidInput, match=r"'same' stands in .*a\.json:1 too") as caught:
             Procedures(tmp_path)
         assert str(caught.value).startswith(f"{second}:2: id: ")
 
@@ -198,7 +208,12 @@ class TestYaml:
         assert problem in str(caught.value)
 
     def test_a_date_stays_a_text(self):
-        assert parse_yaml("a: 2024-05-03\nb: yes\nc: 1e3\nd: ~", "x").value == {"a": "2024-05-03", "b": True, "c": "1e3", "d": None}
+        assert parse_yaml("a: 2024-05-03\nb: yes\nc: 1e3\nd: ~", "x").value == {
+            "a": "2024-05-03",
+            "b": True,
+            "c": "1e3",
+            "d": None,
+        }
 
 
 class TestBriefing:
@@ -208,7 +223,11 @@ class TestBriefing:
             mem.add("The last quarter was good", now=NOW)
             mem.add("Round the numbers", tier="procedural", metadata={"task": "report"}, now=NOW)
             briefing = mem.brief("Write about the last quarter", task="report", now=NOW)
-            assert [item.text for item in briefing][:3] == ["Use the blue template.", "Cite your sources.", "Round the numbers"]
+            assert [item.text for item in briefing][:3] == [
+                "Use the blue template.",
+                "Cite your sources.",
+                "Round the numbers",
+            ]
             first = briefing.items[0]
             assert first.metadata == {"procedure": "blue", "version": 1, "file": "rules.json"}
             assert first.source == "system"
@@ -217,7 +236,7 @@ class TestBriefing:
 
     def test_another_source_takes_their_place(self):
         class Own:
-            def matching(self, query: str, *, task: str | None = None, tools: Any = ()) -> list[Matched]:
+            def matching(self, *_: str, task: str | None = None, **__: Any) -> list[Matched]:
                 return [Matched(Procedure("x", f"Mind the {task}."), "because")]
 
         with TierMemory.open(policies=Policies(procedures=Own()), now=NOW) as mem:
@@ -232,22 +251,38 @@ class TestBriefing:
 
 PATTERNS = st.recursive(
     st.sampled_from(["a", "b", "ab", ".", "[ab]", "[^a]", "\\d", "\\w", "\\W", "\\s", "1", " ", "报"]),
-    lambda inner: st.tuples(inner, inner).map("".join)
-    | st.tuples(inner, inner).map("|".join).map("({})".format)
-    | st.tuples(inner, st.sampled_from(["*", "+", "?", "{2}", "{1,3}", "{2,}", "{0}"])).map(lambda two: f"(?:{two[0]}){two[1]}"),
+    lambda inner: (
+        st.tuples(inner, inner).map("".join)
+        | st.tuples(inner, inner).map("|".join).map("({})".format)
+        | st.tuples(inner, st.sampled_from(["*", "+", "?", "{2}", "{1,3}", "{2,}", "{0}"])).map(
+            lambda two: f"(?:{two[0]}){two[1]}"
+        )
+    ),
     max_leaves=8,
 )
 
 
+def compiled_or_too_large(pattern: str) -> LinearRegex | None:
+    try:
+        return compile_linear(pattern)
+    except InvalidInput as error:
+        if "states" in str(error) or "longer" in str(error):
+            return None
+        raise
+
+
 class TestLinearRegex:
-    @given(PATTERNS, st.sampled_from(["", "^", "\\b"]), st.sampled_from(["", "$", "\\B"]), st.text("ab1 报", min_size=1, max_size=12))
+    @given(
+        PATTERNS,
+        st.sampled_from(["", "^", "\\b"]),
+        st.sampled_from(["", "$", "\\B"]),
+        st.text("ab1 报", min_size=1, max_size=12),
+    )
     @settings(max_examples=600)
     def test_agrees_with_python(self, pattern, begin, end, text):
         whole = f"{begin}(?:{pattern}){end}"
-        try:
-            ours = compile_linear(whole)
-        except InvalidInput as error:
-            assert "states" in str(error) or "longer" in str(error)
+        ours = compiled_or_too_large(whole)
+        if ours is None:
             return
         assert ours.search(text) == (re.search(whole, text) is not None)
         assert ours.search(text) == (re.search(whole, text) is not None), "the cached steps agree too"

@@ -20,7 +20,19 @@ SCENARIOS = [
 SAID = ("role", "session", "task", "outcome", "about")
 ASKED = ("task", "session", "about", "budget", "grant")
 KNOWN = {
-    "say": {*SAID, "at", "say", "tier", "not_tier", "stored", "action", "about_is", "redacted", "supersedes", "forgets"},
+    "say": {
+        *SAID,
+        "at",
+        "say",
+        "tier",
+        "not_tier",
+        "stored",
+        "action",
+        "about_is",
+        "redacted",
+        "supersedes",
+        "forgets",
+    },
     "ask": {*ASKED, "at", "ask", "must", "must_not", "empty", "items", "first", "dropped", "dropped_as"},
     "add": {"at", "add"},
     "add_many": {"at", "add_many"},

@@ -50,6 +50,7 @@ FIELDS = frozenset(
 )  # fmt: skip
 PATCHABLE = FIELDS - {"created_at", "derived_from", "idempotency_key"}
 
+
 def as_config(config: Config | Mapping[str, Any] | None) -> Config | None:
     """The configuration that a ``config=`` argument means."""
     if config is None:

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -374,9 +374,7 @@ class Config(Shape):
         return dict(_leaves("", self.model_dump(exclude=_IN_PYTHON)))
 
     @classmethod
-    def load(
-        cls, path: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None
-    ) -> Self:
+    def load(cls, path: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None) -> Self:
         """The configuration of a file and of the environment, which has the last word.
 
         Parameters
@@ -410,7 +408,10 @@ _PREFIX = "TIERMEM_"
 _FILE_VARIABLE = f"{_PREFIX}CONFIG"
 
 
-def _load(cls: type[Config], path: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> Any:
+C = TypeVar("C", bound="Config")
+
+
+def _load(cls: type[C], path: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> C:
     file = Path(path) if path is not None else _file_of(environ)
     values: dict[str, Any] = {}
     document: Located | None = None

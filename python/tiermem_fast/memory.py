@@ -75,7 +75,6 @@ _EXTERNAL = "external"
 """The model of vectors that came without an embedder."""
 
 
-
 class TierMemory:
     """A memory in four tiers, in this process.
 
@@ -1479,9 +1478,7 @@ class _Reader:
             row["calibrated"] = value
         return rows
 
-    def _searched(
-        self, k: int, everything: bool, filters: Mapping[str, Any]
-    ) -> tuple[Hits, npt.NDArray[np.float32]]:
+    def _searched(self, k: int, everything: bool, filters: Mapping[str, Any]) -> tuple[Hits, npt.NDArray[np.float32]]:
         mem, embedder = self._mem, self._mem._embedder  # noqa: SLF001  # its own module
         if embedder is not None and self._vector is None:
             check_texts([self.query], "query")
@@ -1527,7 +1524,13 @@ class _Facts:
 
     def briefing(self) -> Briefing:
         return self._mem._drafted(  # noqa: SLF001
-            self._reader.query, **self._where, budget=None, settings={}, tools=(), count_tokens=None, moment=self._moment
+            self._reader.query,
+            **self._where,
+            budget=None,
+            settings={},
+            tools=(),
+            count_tokens=None,
+            moment=self._moment,
         )
 
 

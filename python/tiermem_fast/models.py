@@ -918,7 +918,6 @@ class CompactReport(Shape):
     bytes_after: Count
 
 
-
 _TIER_OF: dict[Any, Tier] = {**dict(enumerate(TIERS)), **{tier.value: tier for tier in TIERS}}
 _SOURCE_OF: dict[Any, Source] = {**dict(enumerate(SOURCES)), **{source.value: source for source in SOURCES}}
 

@@ -92,7 +92,10 @@ def rights_of(grant: Grant | Mapping[str, Any] | None, now: float) -> dict[str, 
 
     Examples
     --------
-    >>> rights_of({"labels": ["health"], "expires_at": 5.0}, 4.0), rights_of({"labels": ["health"], "expires_at": 5.0}, 5.0)
+    >>> (
+    ...     rights_of({"labels": ["health"], "expires_at": 5.0}, 4.0),
+    ...     rights_of({"labels": ["health"], "expires_at": 5.0}, 5.0),
+    ... )
     ({'labels': ['health'], 'fields': []}, None)
     """
     if grant is None:

@@ -117,7 +117,9 @@ def _ranked(id: str, facts: Facts, reasons: list[str], laws: LawConfig) -> dict[
     elif dropped is not None:
         reasons.append(f"a briefing leaves it out, {dropped.reason.value}: {dropped.detail}")
     else:
-        reasons.append("a briefing does not consider it: it is not among what the session, the task or the search propose")
+        reasons.append(
+            "a briefing does not consider it: it is not among what the session, the task or the search propose"
+        )
     return values
 
 
@@ -140,7 +142,9 @@ def _strength(row: Mapping[str, Any], laws: LawConfig, idle: Sequence[float]) ->
     return found
 
 
-def curve(row: Mapping[str, Any], laws: LawConfig, now: float, days: float | Sequence[float]) -> list[tuple[float, float]]:
+def curve(
+    row: Mapping[str, Any], laws: LawConfig, now: float, days: float | Sequence[float]
+) -> list[tuple[float, float]]:
     """The strength of a memory that is not used again: pairs of days from ``now`` and strength.
 
     Parameters

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..tiers import DropReason, Source, Tier
 from .briefing import BriefingRules, Candidate, DroppedCandidate
-from .procedures import Matched
 from .write import INSTRUCTION, STANDING
+
+if TYPE_CHECKING:
+    from .procedures import Matched
 
 __all__ = ["Gathered", "Question", "Reader", "gather"]
 
@@ -29,7 +31,7 @@ class Reader(Protocol):
         ...
 
     def found(
-        self, *, k: int, least: float, share: float, everything: bool = False, **filters: Any
+        self, *, k: int, least: float, share: float, everything: bool = ..., **filters: Any
     ) -> tuple[Sequence[dict[str, Any]], Sequence[tuple[str, float, float]]]:
         """The best rows for the question, and what is too faint to be read: id, relevance, and what was needed.
 
@@ -77,7 +79,6 @@ class Gathered:
             self.rows[row["id"]] = row
             self.candidates[row["id"]] = _candidate(row, **found)
 
-
     def too_faint(self) -> tuple[DroppedCandidate, ...]:
         """What was found but too faint to be considered, and is not there for another reason."""
         return tuple(
@@ -113,39 +114,62 @@ def gather(question: Question, reader: Reader, rules: BriefingRules, procedures:
     """
     gathered = Gathered()
     about = question.about[0] if len(question.about) == 1 else None
-    allowed = set(question.tiers)
-    if Tier.PROCEDURAL in allowed:
-        for one in procedures:
-            gathered.take(_row_of(one), why=one.why, score=one.procedure.priority / 1_000.0)
+    _rules(question, reader, about, procedures, gathered)
+    _at_hand(question, reader, rules, about, gathered)
+    if Tier.SEMANTIC in question.tiers:
+        _instructions(question, reader, rules, about, gathered)
+    searched = [tier.value for tier in _SEARCHED if tier in question.tiers]
+    if question.query.strip() and searched:
+        _answers(question, reader, rules, about, searched, gathered)
+    return gathered
+
+
+def _rules(
+    question: Question, reader: Reader, about: str | None, procedures: Sequence[Matched], gathered: Gathered
+) -> None:
+    """The rules of files that matched, and the learned ones of the task."""
+    if Tier.PROCEDURAL not in question.tiers:
+        return
+    for one in procedures:
+        gathered.take(_row_of(one), why=one.why, score=one.procedure.priority / 1_000.0)
+    if question.task is not None:
         for row in reader.listed(limit=_MOST, tiers=["procedural"], about=about):
-            if question.task is not None and _for_task(row, question.task):
+            if _for_task(row, question.task):
                 gathered.take(row, why=f"a rule for the task {question.task}")
-    if Tier.WORKING in allowed:
-        for row in reader.listed(limit=_MOST, tiers=["working"], about=about, **_in_session(question.session)):
+
+
+def _at_hand(question: Question, reader: Reader, rules: BriefingRules, about: str | None, gathered: Gathered) -> None:
+    """Working memory and the latest episodes of the session."""
+    if Tier.WORKING in question.tiers:
+        in_session = {"where": {"session": None}} if question.session is None else {"session": question.session}
+        for row in reader.listed(limit=_MOST, tiers=["working"], about=about, **in_session):
             gathered.take(row, why="in working memory")
-    if Tier.EPISODIC in allowed and question.session is not None:
+    if Tier.EPISODIC in question.tiers and question.session is not None:
         window = reader.listed(limit=rules.episodic_window, tiers=["episodic"], about=about, session=question.session)
         for row in window:
             gathered.take(row, why="said lately in this session")
-    if Tier.SEMANTIC in allowed:
-        _instructions(question, reader, rules, about, gathered)
-    searched = [tier.value for tier in _SEARCHED if tier in allowed]
-    if question.query.strip() and searched:
-        bounds = {"least": rules.min_relevance or 0.0, "share": rules.min_share_of_best}
-        rows, faint = reader.found(k=_FOUND, tiers=searched, about=about, **bounds)
-        for row in rows:
-            gathered.take(row, why="answers the question", **_scores(row))
-        if Tier.SEMANTIC in allowed:
-            # An instruction that has to do with the question holds beside any better answer.
-            where = {"tags": INSTRUCTION}
-            orders, _ = reader.found(
-                k=_NEAR_MISSES, tiers=["semantic"], about=about, where=where, least=bounds["least"], share=0.0
-            )
-            for row in orders:
-                gathered.take(row, why="an instruction that answers the question", **_scores(row))
-        gathered.faint = {id: (value, needed) for id, value, needed in faint}
-        _near_misses(question, reader, searched, bounds, gathered)
-    return gathered
+
+
+def _answers(
+    question: Question, reader: Reader, rules: BriefingRules, about: str | None, searched: list[str], gathered: Gathered
+) -> None:
+    """What answers the question, the instructions that have to do with it, and what only lacks the right."""
+    least = rules.min_relevance or 0.0
+    rows, faint = reader.found(k=_FOUND, least=least, share=rules.min_share_of_best, tiers=searched, about=about)
+    for row in rows:
+        gathered.take(row, why="answers the question", **_scores(row))
+    if Tier.SEMANTIC in question.tiers:
+        # An instruction that has to do with the question holds beside any better answer.
+        orders: dict[str, Any] = {"tiers": ["semantic"], "about": about, "where": {"tags": INSTRUCTION}}
+        for row in reader.found(k=_NEAR_MISSES, least=least, share=0.0, **orders)[0]:
+            gathered.take(row, why="an instruction that answers the question", **_scores(row))
+    gathered.faint = {id: (value, needed) for id, value, needed in faint}
+    for row in reader.found(k=_NEAR_MISSES, least=least, share=0.0, everything=True, tiers=searched)[0]:
+        missing = [label for label in row["labels"] or () if label not in question.labels]
+        if missing:
+            gathered.take(row, denied=missing[0], **_scores(row))
+        elif question.about and row["about"] is not None:
+            gathered.take(row, **_scores(row))
 
 
 def _instructions(
@@ -159,22 +183,6 @@ def _instructions(
         where = {"tags": INSTRUCTION, "task": question.task}
         for row in reader.listed(limit=_FOUND, tiers=["semantic"], about=about, where=where):
             gathered.take(row, why=f"an instruction for the task {question.task}")
-
-
-def _near_misses(
-    question: Question, reader: Reader, searched: list[str], bounds: Mapping[str, float], gathered: Gathered
-) -> None:
-    rows, _ = reader.found(k=_NEAR_MISSES, everything=True, tiers=searched, least=bounds["least"], share=0.0)
-    for row in rows:
-        missing = [label for label in row["labels"] or () if label not in question.labels]
-        if missing:
-            gathered.take(row, denied=missing[0], **_scores(row))
-        elif question.about and row["about"] is not None:
-            gathered.take(row, **_scores(row))
-
-
-def _in_session(session: str | None) -> dict[str, Any]:
-    return {"where": {"session": None}} if session is None else {"session": session}
 
 
 def _for_task(row: Row, task: str) -> bool:
@@ -214,5 +222,3 @@ def _candidate(row: Row, **found: Any) -> Candidate:
         tags=tuple(row["tags"] or ()),
         **found,
     )
-
-

@@ -1,10 +1,10 @@
-"""Regular expressions that take time in proportion to the text, whatever the pattern and whatever the text.
+r"""Regular expressions that take time in proportion to the text, whatever the pattern and whatever the text.
 
 Owns :func:`compile_linear`: a small grammar, an automaton without backtracking (Thompson 1968), and a cache of its sets of
 states as in a lazily built DFA. Calls only the errors. Python's ``re`` backtracks, so a pattern from a file could stop an
 agent; here a character costs one look into a table, or one step of at most :data:`MOST_STATES` states.
 
-The grammar: literals, ``.``, ``[a-z]``, ``[^a-z]``, ``\\d \\w \\s`` and their opposites, ``\\b``, ``^``, ``$``, groups, ``|``, and
+The grammar: literals, ``.``, ``[a-z]``, ``[^a-z]``, ``\d \w \s`` and their opposites, ``\b``, ``^``, ``$``, groups, ``|``, and
 the repetitions ``* + ? {m} {m,} {m,n}``. Lookaround, references and flags are refused. Case does not matter; a pattern is
 searched for, not matched from the beginning.
 """
@@ -102,7 +102,7 @@ class LinearRegex:
 
 
 def _is_word(sign: str) -> bool:
-    return sign == "w" or sign == "_" or sign.isalnum()
+    return sign in {"w", "_"} or sign.isalnum()
 
 
 def _holds(asked: str, before: str, sign: str) -> bool:
@@ -210,7 +210,7 @@ class _Compiler:
         sign = self.peek()
         if sign in ("*", "+", "?"):
             self.place += 1
-            return {"*": (0, None), "+": (1, None), "?": (0, 1)}[sign]  # type: ignore[return-value]
+            return {"*": (0, None), "+": (1, None), "?": (0, 1)}[sign]
         if sign != "{":
             return 1, 1
         end = self.text.find("}", self.place)
@@ -334,7 +334,10 @@ def compile_linear(pattern: str) -> LinearRegex:
 
     Examples
     --------
-    >>> compile_linear("(quarter|annual) reports?").search("The Annual Report is due"), compile_linear("^季报").search("写季报")
+    >>> (
+    ...     compile_linear("(quarter|annual) reports?").search("The Annual Report is due"),
+    ...     compile_linear("^季报").search("写季报"),
+    ... )
     (True, False)
     >>> compile_linear("(a+)+$").search("a" * 10_000 + "!")
     False

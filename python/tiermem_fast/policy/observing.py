@@ -23,7 +23,7 @@ from .subjects import Subject, SubjectFinder, find_subjects, resolve
 from .write import Kept, KnownMemory, Turn, Verdict, WritePolicy, WriteRules, judge_turn
 
 if TYPE_CHECKING:
-    from ..models import Decision, MemoryItem
+    from ..models import Decision
 
 __all__ = ["Extractor", "Observer", "Store"]
 
@@ -34,16 +34,35 @@ Extractor = Callable[[Turn], Any]
 
 
 class Store(Protocol):
-    """What an observer needs of a memory; :class:`tiermem_fast.TierMemory` is one."""
+    """What an observer needs of a memory; :class:`tiermem_fast.TierMemory` is one, and says what each method does."""
 
-    def add(self, text: str, /, **fields: Any) -> Any: ...  # noqa: D102  # as TierMemory's
-    def update(self, id: str, /, **fields: Any) -> None: ...  # noqa: D102
-    def supersede(self, id: str, text: str, /, **fields: Any) -> Any: ...  # noqa: D102
-    def forget(self, ids: Sequence[str], /, *, now: Any = ...) -> None: ...  # noqa: D102
-    def get(self, id: str, /, **options: Any) -> MemoryItem: ...  # noqa: D102
-    def search(self, query: str, /, **options: Any) -> Any: ...  # noqa: D102
-    def list(self, **options: Any) -> Any: ...  # noqa: D102
-    def sql(self, statement: str, /, *, limit: int = ...) -> list[dict[str, Any]]: ...  # noqa: D102
+    @property
+    def add(self) -> Callable[..., Any]:
+        """As :meth:`tiermem_fast.TierMemory.add`."""
+
+    @property
+    def update(self) -> Callable[..., Any]:
+        """As :meth:`tiermem_fast.TierMemory.update`."""
+
+    @property
+    def supersede(self) -> Callable[..., Any]:
+        """As :meth:`tiermem_fast.TierMemory.supersede`."""
+
+    @property
+    def forget(self) -> Callable[..., Any]:
+        """As :meth:`tiermem_fast.TierMemory.forget`."""
+
+    @property
+    def search(self) -> Callable[..., Any]:
+        """As :meth:`tiermem_fast.TierMemory.search`."""
+
+    @property
+    def list(self) -> Callable[..., Any]:
+        """As :meth:`tiermem_fast.TierMemory.list`."""
+
+    @property
+    def sql(self) -> Callable[..., Any]:
+        """As :meth:`tiermem_fast.TierMemory.sql`."""
 
 
 _NEAR: Final = 12
@@ -150,7 +169,9 @@ class Observer:
             return None, "the extractor left it to the rules"
         given = [made] if isinstance(made, (str, Mapping)) else made
         if not isinstance(given, Sequence):
-            raise InvalidInput.of("extractor", f"answered {shown(made)}, which is neither a text, a dict, a list nor None")
+            raise InvalidInput.of(
+                "extractor", f"answered {shown(made)}, which is neither a text, a dict, a list nor None"
+            )
         return [_extract(one, place) for place, one in enumerate(given)], "the extractor said what is reusable"
 
     def _of_extracted(self, turn: Turn, extracted: Sequence[dict[str, Any]], view: _View) -> Verdict:

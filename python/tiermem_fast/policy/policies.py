@@ -73,18 +73,21 @@ class Policies:
     def observer(self, store: Store, settings: Any) -> Observer:
         """The observer of a handle, with these rules and the ``writing`` section of its configuration."""
         from .observing import Observer
-        from .write import WriteRules
+        from .privacy import redact
+        from .subjects import find_subjects
+        from .write import WriteRules, judge_turn
 
         given = {} if settings is None else settings.model_dump()
-        own = {"privacy": given.pop("private_values", "redact"), "briefings": given.pop("remembered_briefings", 8)}
-        chosen = {
-            "policy": self.write,
-            "extractor": self.extractor,
-            "redactor": self.redactor,
-            "subjects": self.subjects,
-        }
+        privacy, briefings = given.pop("private_values", "redact"), given.pop("remembered_briefings", 8)
         return Observer(
-            store, rules=WriteRules(**given), **own, **{name: rule for name, rule in chosen.items() if rule is not None}
+            store,
+            policy=self.write or judge_turn,
+            extractor=self.extractor,
+            redactor=self.redactor or redact,
+            subjects=self.subjects or find_subjects,
+            rules=WriteRules(**given),
+            briefings=briefings,
+            privacy=privacy,
         )
 
 

@@ -98,7 +98,9 @@ _DETECTORS: Final[tuple[tuple[str, re.Pattern[str], Callable[[str], bool]], ...]
     ),
     (
         "email",
-        re.compile(r"(?<![\w.+-])[A-Za-z0-9_][A-Za-z0-9._%+-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9-])"),
+        re.compile(
+            r"(?<![\w.+-])[A-Za-z0-9_][A-Za-z0-9._%+-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9-])"
+        ),
         _yes,
     ),
     ("resident_id", re.compile(r"(?<![0-9A-Za-z])[1-9]\d{5}(?:18|19|20)\d{9}[0-9Xx](?![0-9A-Za-z])"), _resident_id),
@@ -130,7 +132,10 @@ def redact(text: str) -> Redacted:
                 spans.append((match.start(), match.end(), kind))
     if not spans:
         return Redacted(text)
-    parts, found, values, last = [], [], {}, 0
+    parts: list[str] = []
+    found: list[str] = []
+    values: dict[str, str] = {}
+    last = 0
     names: dict[str, str] = {}
     for start, end, kind in sorted(spans):
         value = text[start:end]

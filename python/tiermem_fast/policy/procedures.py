@@ -166,7 +166,9 @@ class Procedures:
             files = sorted(path for path in self._directory.iterdir() if path.suffix.lower() in _SUFFIXES)
             stats = [(str(path), path.stat()) for path in files]
         except OSError as error:
-            raise InvalidInput.of("procedures", f"{self._directory} cannot be read: {error.strerror or error}") from None
+            raise InvalidInput.of(
+                "procedures", f"{self._directory} cannot be read: {error.strerror or error}"
+            ) from None
         return tuple((name, found.st_mtime_ns, found.st_size) for name, found in stats)
 
     def matching(self, query: str, *, task: str | None = None, tools: Sequence[str] = ()) -> list[Matched]:
@@ -241,7 +243,8 @@ def read_procedures(document: Located, changed_at: float = 0.0) -> list[tuple[Pr
     InvalidInput
         Naming file, line and field.
     """
-    value, path = document.value, ()
+    value: Any = document.value
+    path: tuple[str, ...] = ()
     if isinstance(value, Mapping) and "procedures" in value:
         for name in value:
             if name != "procedures":
@@ -286,7 +289,9 @@ def _procedure(document: Located, value: Any, path: tuple[str, ...], changed_at:
 def _then(document: Located, value: Any, path: tuple[str, ...]) -> str:
     """What a rule says: a text, or a list of texts that become lines."""
     lines = value if isinstance(value, list) else [value]
-    if not all(isinstance(line, str) for line in lines) or not any(isinstance(line, str) and line.strip() for line in lines):
+    if not all(isinstance(line, str) for line in lines) or not any(
+        isinstance(line, str) and line.strip() for line in lines
+    ):
         raise document.fault(path, "then", f"{shown(value)} is neither a text nor a list of texts")
     text = "\n".join(lines).strip()
     if len(text) > _LONGEST_THEN:
@@ -308,7 +313,9 @@ def _when(document: Located, value: Any, path: tuple[str, ...]) -> When:
             raise document.fault((*path, name), f"when.{name}", f"stands twice, also as {known!r}")
         listed = [values] if isinstance(values, str) else values
         if not isinstance(listed, list) or not 0 < len(listed) <= _MOST_VALUES:
-            raise document.fault((*path, name), f"when.{name}", f"{shown(values)} is not a list of 1 to {_MOST_VALUES} texts")
+            raise document.fault(
+                (*path, name), f"when.{name}", f"{shown(values)} is not a list of 1 to {_MOST_VALUES} texts"
+            )
         for place, one in enumerate(listed):
             where = (*path, name, str(place))
             if not isinstance(one, str) or not one.strip():

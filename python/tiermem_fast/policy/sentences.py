@@ -11,7 +11,18 @@ import unicodedata
 from functools import lru_cache
 from itertools import pairwise
 
-__all__ = ["clauses", "claim_key", "contained", "folded", "forget_texts", "key", "overlap", "sentences", "units", "words"]
+__all__ = [
+    "claim_key",
+    "clauses",
+    "contained",
+    "folded",
+    "forget_texts",
+    "key",
+    "overlap",
+    "sentences",
+    "units",
+    "words",
+]
 
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _END = re.compile(r"(?<=[。！？!?；])[”」』\"'’)）]?\s*|(?<=\.)\s+(?=[^a-z\s])|\s*\n+\s*")
@@ -68,7 +79,8 @@ def units(text: str) -> list[str]:
 
 
 _JOINT = re.compile(
-    rf",? and (?=(?:i|i['’]m|my|we|our)\b)|[,;] ?(?=(?:i|i['’]m|my)\b)|[，,；;]\s*(?=(?:我|以后|住在|今后|请?记住)[{_HAN}])", re.IGNORECASE
+    rf",? and (?=(?:i|i['’]m|my|we|our)\b)|[,;] ?(?=(?:i|i['’]m|my)\b)|[，,；;]\s*(?=(?:我|以后|住在|今后|请?记住)[{_HAN}])",
+    re.IGNORECASE,
 )
 
 
@@ -77,7 +89,11 @@ def clauses(unit: str) -> list[str]:
 
     Examples
     --------
-    >>> clauses("My name is Frank and I live in Bonn."), clauses("我叫王峰，我住在北京。"), clauses("I like tea and cake")
+    >>> (
+    ...     clauses("My name is Frank and I live in Bonn."),
+    ...     clauses("我叫王峰，我住在北京。"),
+    ...     clauses("I like tea and cake"),
+    ... )
     (['My name is Frank', 'I live in Bonn.'], ['我叫王峰', '我住在北京。'], ['I like tea and cake'])
     """
     return [piece for piece in (one.strip() for one in _JOINT.split(unit)) if piece]
@@ -128,7 +144,9 @@ _EMPTY_WORDS = frozenset(
     these they this those to too up us ve very was we were what when where which who will with would you your yours
     """.split()  # noqa: SIM905  # a page of words is read as a page
 )
-_EMPTY_HAN = frozenset("的了是在我你您他她它们这那有和与或也都很就不没还要会能可以对把被让给到着过吗呢吧啊哦嗯呀请其实更正应该再")
+_EMPTY_HAN = frozenset(
+    "的了是在我你您他她它们这那有和与或也都很就不没还要会能可以对把被让给到着过吗呢吧啊哦嗯呀请其实更正应该再"
+)
 _SUFFIX = re.compile(r"(?:'s|ies|es|s)$")
 
 

@@ -43,7 +43,7 @@ LASTING: Final = _pattern(
     r"\b(?:i|we) (?:usually|always|never|often|only)\b|\bcall me\b|\bi go by\b|\bi(?:['’]ve| have) (?:a|an|two|three|been allergic)\b",
     r"\b(?:likes|loves|prefers|enjoys|hates|dislikes|detests|insists|expects|demands|requires|lives in|works (?:as|at|for|in)|is allergic|is vegetarian|is vegan|speaks|never|always|usually|doesn['’]t (?:like|eat|drink)|wants (?:all|every|his|her|their)|birthday is|plays|owns|studies|drinks|eats|collects|teaches|needs|cares about|has (?:a|an|two|three|the)|is (?:a|an|allergic|responsible|in charge|married|based|left-handed|fluent)|allergic to)\b",
     rf"我叫|我的名字|叫我(?=[{_HAN}A-Z])|我姓|我是(?!说|想|不是|要|在|来|觉|问|指|怕|否)|我的?[^，。！？是]{{1,10}}(?<![觉认以可意但于就还只总老说想])是|我家",
-    rf"(?:喜欢|偏好|偏爱|喜爱|热爱|爱(?:吃|喝|听|看|好|玩|用)|讨厌|厌恶|习惯(?:用|于|了)?|忌口|过敏|吃素|不吃|不喝|不抽|不用|只(?:吃|喝|用|看|接受|要)|住在|家住|来自|从事|就职|任职|上班|工作(?:是|在)|生日|会说|擅长|养了|负责|要求|是(?:个|一[个名位]|我们的?|公司的?|技术|素食)|会(?:弹|拉|唱|画|游泳|做饭|开车)|养(?:了|着)|希望(?:所有|每|邮件|以))",
+    r"(?:喜欢|偏好|偏爱|喜爱|热爱|爱(?:吃|喝|听|看|好|玩|用)|讨厌|厌恶|习惯(?:用|于|了)?|忌口|过敏|吃素|不吃|不喝|不抽|不用|只(?:吃|喝|用|看|接受|要)|住在|家住|来自|从事|就职|任职|上班|工作(?:是|在)|生日|会说|擅长|养了|负责|要求|是(?:个|一[个名位]|我们的?|公司的?|技术|素食)|会(?:弹|拉|唱|画|游泳|做饭|开车)|养(?:了|着)|希望(?:所有|每|邮件|以))",
 )
 TRANSIENT: Final = _pattern(
     r"\b(?:today|tonight|tomorrow|yesterday|right now|at the moment|just now|this (?:morning|afternoon|evening|week|weekend|month)|next (?:week|month)|last (?:night|week|month)|currently|for now|an? (?:hour|minute)s? ago|on (?:mon|tues|wednes|thurs|fri|satur|sun)day)\b",
@@ -187,13 +187,18 @@ _SLOTS: Final = (
     ("phone", _pattern(rf"\b(?:phone|mobile|cell|telephone)(?: number)? (?:is|changed to) (?:now )?{_VALUE}|(?:电话|手机)(?:号码?)?(?:现在)?(?:是|改成|改为|换成){_VALUE_ZH.replace('value', 'other')}")),
 )  # fmt: skip
 _MY_SLOT = re.compile(
-    rf"{_MINE} (?P<name>(?:[\w-]+ ){{0,3}}?[\w-]+) (?:is|are|changed to|has changed to) (?:now )?{_VALUE}", re.IGNORECASE
+    rf"{_MINE} (?P<name>(?:[\w-]+ ){{0,3}}?[\w-]+) (?:is|are|changed to|has changed to) (?:now )?{_VALUE}",
+    re.IGNORECASE,
 )
-_THEIR_SLOT = re.compile(rf"['’]s (?P<name>(?:[\w-]+ ){{0,2}}?[\w-]+) (?:is|are|changed to) (?:now )?{_VALUE}", re.IGNORECASE)
+_THEIR_SLOT = re.compile(
+    rf"['’]s (?P<name>(?:[\w-]+ ){{0,2}}?[\w-]+) (?:is|are|changed to) (?:now )?{_VALUE}", re.IGNORECASE
+)
 _MY_SLOT_ZH = re.compile(
     rf"(?:我|我们)的?(?P<name>[{_HAN}A-Za-z]{{2,8}}?)(?:现在)?(?:是|改成了?|改为|换成了?|改到了?){_VALUE_ZH}"
 )
-_THEIR_SLOT_ZH = re.compile(rf"的(?P<name>[{_HAN}A-Za-z]{{2,8}}?)(?:现在)?(?:是|改成了?|改为|换成了?|改到了?){_VALUE_ZH}")
+_THEIR_SLOT_ZH = re.compile(
+    rf"的(?P<name>[{_HAN}A-Za-z]{{2,8}}?)(?:现在)?(?:是|改成了?|改为|换成了?|改到了?){_VALUE_ZH}"
+)
 _MODIFIERS = re.compile(r"\b(?:new|current|old|own|usual|actual|real|correct|most|very)\b\s*|^(?:新|旧|正确|真正)的?")
 # What one may have many of, or what is said about the talk rather than about the person.
 _NO_SLOT = re.compile(

@@ -8,7 +8,7 @@ a memory is such a name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -63,7 +63,9 @@ _KIN_ZH: Final = (
     "妹妹|姐姐|哥哥|弟弟|妈妈|母亲|爸爸|父亲|爷爷|奶奶|外公|外婆|姥姥|姥爷|老婆|妻子|太太|老公|丈夫|儿子|女儿|表哥|表姐|表弟|表妹|"
     "堂哥|堂弟|舅舅|叔叔|姑姑|阿姨|岳父|岳母|婆婆|公公|男朋友|女朋友|未婚妻|未婚夫|室友|同桌|房东|导师"
 )
-_KINDRED_ZH = re.compile(rf"我的?({_KIN_ZH})(?:叫([\u4e00-\u9fff]{{2,3}}|[A-Z][a-z]+)(?![\u4e00-\u9fff])|([A-Z][a-z]+))?")
+_KINDRED_ZH = re.compile(
+    rf"我的?({_KIN_ZH})(?:叫([\u4e00-\u9fff]{{2,3}}|[A-Z][a-z]+)(?![\u4e00-\u9fff])|([A-Z][a-z]+))?"
+)
 
 _TITLED_EN = re.compile(
     r"\b(Director|Manager|Professor|Prof\.?|Doctor|Dr\.?|Mr\.?|Mrs\.?|Ms\.?|Miss|President|Chairman|Chairwoman|Captain|Coach|"
@@ -113,36 +115,36 @@ def find_subjects(text: str, known: Mapping[str, str]) -> list[Subject]:
     []
     """
     found: dict[int, tuple[int, Subject]] = {}
-
-    def note(start: int, end: int, subject: Subject) -> None:
+    by_name = [(start, end, Subject(name)) for start, end, name in _known_in(text, known)]
+    for start, end, subject in (*_named(text), *by_name):
+        # What is within a longer name that was found before is part of it.
         if not any(begin <= start < stop for begin, (stop, _) in found.items()):
             found[start] = (end, subject)
+    unique: dict[str, Subject] = {}
+    for start in sorted(found):
+        one = found[start][1]
+        name = known.get(folded(one.name), one.name)
+        if name not in unique or one.known_as is not None:
+            unique[name] = Subject(name, one.known_as)
+    return list(unique.values())
 
+
+def _named(text: str) -> Iterator[tuple[int, int, Subject]]:
+    """People by title, by kinship and by familiar names: where they stand, and who they are."""
     for match in _TITLED_EN.finditer(text):
         title = _SHORT_TITLE.get(match[1].rstrip(".").casefold(), match[1])
-        note(match.start(), match.end(), Subject(f"{title} {_possessor(match[2])}"))
+        yield match.start(), match.end(), Subject(f"{title} {_possessor(match[2])}")
     for match in _TITLED_ZH.finditer(text):
-        note(match.start(), match.end(), Subject(match[0]))
+        yield match.start(), match.end(), Subject(match[0])
     for match in _KINDRED_EN.finditer(text):
         role = f"my {match[1].casefold()}"
         name = None if match[2] is None or match[2] in _NOT_NAMES else _possessor(match[2])
-        note(match.start(), match.end(), Subject(name, role) if name else Subject(role))
+        yield match.start(), match.end(), Subject(name, role) if name else Subject(role)
     for match in _KINDRED_ZH.finditer(text):
         name = match[2] or match[3]
-        note(match.start(), match.end(), Subject(name, f"我{match[1]}") if name else Subject(f"我{match[1]}"))
+        yield match.start(), match.end(), Subject(name, f"我{match[1]}") if name else Subject(f"我{match[1]}")
     for match in _FAMILIAR_ZH.finditer(text):
-        note(match.start(), match.end(), Subject(match[0]))
-    for start, end, name in _known_in(text, known):
-        note(start, end, Subject(name))
-    named = [found[start][1] for start in sorted(found)]
-    unique: dict[str, Subject] = {}
-    for one in named:
-        name = known.get(folded(one.name), one.name)
-        if one.known_as is None and name not in unique:
-            unique[name] = Subject(name)
-        elif one.known_as is not None:
-            unique[name] = Subject(name, one.known_as)
-    return list(unique.values())
+        yield match.start(), match.end(), Subject(match[0])
 
 
 def resolve(name: str, known: Mapping[str, str]) -> str:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..tiers import Source, Tier
 from . import signals
-from .sentences import clauses, claim_key, contained, overlap, sentences, units, words
-from .subjects import Subject
+from .sentences import claim_key, clauses, contained, overlap, sentences, units, words
+
+if TYPE_CHECKING:
+    from .subjects import Subject
 
 __all__ = ["Kept", "Known", "KnownMemory", "Turn", "Verdict", "WritePolicy", "WriteRules", "judge_turn"]
 
@@ -248,7 +250,9 @@ def judge_turn(turn: Turn, known: Known, rules: WriteRules = _DEFAULT_RULES) -> 
     for tier, parts in rest.items():
         kept += _together(tier, parts, turn, known, rules)
     if len(kept) > rules.max_memories:
-        reasons.append(f"{len(kept) - rules.max_memories} less important units were let go: {rules.max_memories} at most")
+        reasons.append(
+            f"{len(kept) - rules.max_memories} less important units were let go: {rules.max_memories} at most"
+        )
         best = sorted(range(len(kept)), key=lambda place: (-kept[place].importance, place))[: rules.max_memories]
         kept = [kept[place] for place in sorted(best)]
     return Verdict(tuple(kept), tuple(dict.fromkeys(forget)), tuple(reasons))
@@ -292,7 +296,8 @@ def _about(unit: str, turn: Turn, known: Known) -> str | None:
 def _known_as(unit: str, about: str | None, known: Known) -> dict[str, Any]:
     """What else somebody was called, so that they are found by it later."""
     return next(
-        ({"known_as": one.known_as} for one in known.subjects(unit) if one.name == about and one.known_as is not None), {}
+        ({"known_as": one.known_as} for one in known.subjects(unit) if one.name == about and one.known_as is not None),
+        {},
     )
 
 
@@ -355,6 +360,11 @@ def _leaning(unit: str, shown: signals.Signals, turn: Turn) -> _Leaning:
         return _leaning_of_outputs(shown, turn)
     if shown.question and not shown.remember:
         return _Leaning(Tier.WORKING, 0.3, "a question at hand")
+    return _asked_for(shown, turn) or _lasts(shown) or _passes(shown)
+
+
+def _asked_for(shown: signals.Signals, turn: Turn) -> _Leaning | None:
+    """What somebody who may do so asks to be kept."""
     if shown.standing and not (shown.transient and not shown.remember):
         tags = (INSTRUCTION, STANDING) if shown.how_to_answer and turn.task is None else (INSTRUCTION,)
         return _Leaning(Tier.SEMANTIC, 0.9, "an explicit instruction for the future", tags)
@@ -362,14 +372,22 @@ def _leaning(unit: str, shown: signals.Signals, turn: Turn) -> _Leaning:
         return _Leaning(Tier.EPISODIC, 0.8, "asked to be remembered, of the day")
     if shown.remember:
         return _Leaning(Tier.SEMANTIC, 0.85, "asked to be remembered")
-    if turn.role is Source.SYSTEM:
-        return _Leaning(Tier.PROCEDURAL, 0.8, "said by the operator")
-    passing = shown.transient and not (shown.correction and (shown.lasting or shown.slot))
-    if (shown.lasting or shown.slot) and not passing and not (shown.request and not shown.slot):
-        importance = 0.8 if shown.slot else 0.75
-        return _Leaning(Tier.SEMANTIC, importance, "a lasting preference or fact")
+    return _Leaning(Tier.PROCEDURAL, 0.8, "said by the operator") if turn.role is Source.SYSTEM else None
+
+
+def _lasts(shown: signals.Signals) -> _Leaning | None:
+    """What holds beyond the day."""
+    stated = shown.lasting or shown.slot is not None
+    passing = shown.transient and not (shown.correction and stated)
+    if stated and not passing and not (shown.request and not shown.slot):
+        return _Leaning(Tier.SEMANTIC, 0.8 if shown.slot else 0.75, "a lasting preference or fact")
     if shown.correction and not shown.transient and not shown.request:
         return _Leaning(Tier.SEMANTIC, 0.75, "a correction")
+    return None
+
+
+def _passes(shown: signals.Signals) -> _Leaning:
+    """What belongs to the task or the day."""
     if shown.conclusion:
         return _Leaning(Tier.EPISODIC, 0.65, "a conclusion of the task")
     if shown.request:
@@ -553,14 +571,17 @@ def _tool_use(turn: Turn, known: Known, rules: WriteRules) -> Verdict:
         return Verdict((kept,))
     importance = round(min(1.0, same.importance + 2 * rules.repeat_gain), 4)
     why = f"worked before: {same} is a procedure now"
-    return Verdict((replace(kept, text=same.text, repeats=same, importance=importance, tags=(), reasons=(why, *reasons)),))
+    return Verdict(
+        (replace(kept, text=same.text, repeats=same, importance=importance, tags=(), reasons=(why, *reasons)),)
+    )
 
 
 def _cut(text: str, rules: WriteRules) -> tuple[str, tuple[str, ...]]:
     """A text within the longest that is kept, ending with a sentence where it can."""
     if len(text) <= rules.max_chars:
         return text, ()
-    found, length = [], 0
+    found: list[str] = []
+    length = 0
     for sentence in sentences(text):
         if found and length + len(sentence) > rules.max_chars:
             break
