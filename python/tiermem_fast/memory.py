@@ -1457,6 +1457,10 @@ class _Reader:
         engine = self._mem._engine  # noqa: SLF001  # its own module
         return engine.list(filters_of(**filters), limit, None, True, self._rights, self._moment)
 
+    def any(self, *, everything: bool = False, **filters: Any) -> bool:
+        engine, rights = self._mem._engine, rights_of(OWNER, self._moment) if everything else self._rights  # noqa: SLF001
+        return bool(engine.list(filters_of(**filters), 1, None, True, rights, self._moment))
+
     def found(
         self, *, k: int, least: float, share: float, everything: bool = False, **filters: Any
     ) -> tuple[Sequence[dict[str, Any]], Sequence[tuple[str, float, float]]]:

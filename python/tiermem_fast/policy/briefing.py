@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import numpy as np
+
 from ..errors import InvalidInput, nearest, shown
 from ..tiers import DropReason, Source, Tier
 from ..times import from_seconds
@@ -23,6 +25,8 @@ from .tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    import numpy.typing as npt
 
     from ..models import Briefing, MemoryItem
     from .tokens import TokenCounter
@@ -430,20 +434,32 @@ def _diversified(ordered: Sequence[Candidate], places: Sequence[int], diversity:
         return list(places)
     best = max(ordered[place].score or 0.0 for place in facts) or 1.0
     # What was not searched for, as a standing instruction, is as good as the best.
-    gain = {place: 1.0 if (score := ordered[place].score) is None else score / best for place in facts}
-    bags = {place: telling_words(ordered[place].text) for place in facts}
-    nearest_chosen = dict.fromkeys(facts, 0.0)
-    chosen: list[int] = []
-    left = list(facts)
-    while left and len(chosen) < _MOST_DIVERSE:
-        place = max(left, key=lambda one: ((1.0 - diversity) * gain[one] - diversity * nearest_chosen[one], -one))
-        left.remove(place)
-        chosen.append(place)
-        for other in left:
-            union = len(bags[place] | bags[other])
-            common = len(bags[place] & bags[other]) / union if union else 0.0
-            nearest_chosen[other] = max(nearest_chosen[other], common)
+    gain = np.array([1.0 if (score := ordered[place].score) is None else score / best for place in facts])
+    common = _overlaps([telling_words(ordered[place].text) for place in facts])
+    nearest_chosen = np.zeros(len(facts))
+    worth = (1.0 - diversity) * gain
+    order: list[int] = []
+    for _ in range(min(len(facts), _MOST_DIVERSE)):
+        place = int(np.argmax(worth - diversity * nearest_chosen))
+        order.append(place)
+        worth[place] = -np.inf
+        np.maximum(nearest_chosen, common[place], out=nearest_chosen)
+    chosen = [facts[place] for place in order]
+    left = [place for number, place in enumerate(facts) if number not in set(order)]
     return [place for place in places if ordered[place].tier is not Tier.SEMANTIC] + chosen + left
+
+
+def _overlaps(bags: Sequence[frozenset[str]]) -> npt.NDArray[np.float64]:
+    """The Jaccard similarity of every two sets, (n, n)."""
+    numbers: dict[str, int] = {}
+    places = [(row, numbers.setdefault(word, len(numbers))) for row, bag in enumerate(bags) for word in bag]
+    has = np.zeros((len(bags), max(len(numbers), 1)))
+    if places:
+        has[tuple(np.array(places).T)] = 1.0
+    common = has @ has.T
+    sizes = has.sum(axis=1)
+    union = sizes[:, np.newaxis] + sizes - common
+    return np.asarray(np.divide(common, union, out=np.zeros_like(common), where=union > 0), dtype=np.float64)
 
 
 INSTRUCTION_LIKE = "instruction-like"

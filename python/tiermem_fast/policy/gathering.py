@@ -30,6 +30,10 @@ class Reader(Protocol):
         """The latest rows of a filter."""
         ...
 
+    def any(self, *, everything: bool = ..., **filters: Any) -> bool:
+        """Whether a filter holds of any row; ``everything`` disregards the reader's rights."""
+        ...
+
     def found(
         self, *, k: int, least: float, share: float, everything: bool = ..., **filters: Any
     ) -> tuple[Sequence[dict[str, Any]], Sequence[tuple[str, float, float]]]:
@@ -158,12 +162,14 @@ def _answers(
     rows, faint = reader.found(k=_FOUND, least=least, share=rules.min_share_of_best, tiers=searched, about=about)
     for row in rows:
         gathered.take(row, why="answers the question", **_scores(row))
-    if Tier.SEMANTIC in question.tiers:
-        # An instruction that has to do with the question holds beside any better answer.
-        orders: dict[str, Any] = {"tiers": ["semantic"], "about": about, "where": {"tags": INSTRUCTION}}
+    # An instruction that has to do with the question holds beside any better answer.
+    orders: dict[str, Any] = {"tiers": ["semantic"], "about": about, "where": {"tags": INSTRUCTION}}
+    if Tier.SEMANTIC in question.tiers and reader.any(**orders):
         for row in reader.found(k=_NEAR_MISSES, least=least, share=0.0, **orders)[0]:
             gathered.take(row, why="an instruction that answers the question", **_scores(row))
     gathered.faint = {id: (value, needed) for id, value, needed in faint}
+    if not question.about and not reader.any(everything=True, where={"labels": {"exists": True}}):
+        return
     for row in reader.found(k=_NEAR_MISSES, least=least, share=0.0, everything=True, tiers=searched)[0]:
         missing = [label for label in row["labels"] or () if label not in question.labels]
         if missing:

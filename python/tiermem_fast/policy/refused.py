@@ -40,7 +40,14 @@ _ROWS: Final = """
     order by m.commit_number, m.row
 """
 _LATEST: Final = "select coalesce(max(commit_number), 0) as number, coalesce(max(row), -1) as row from memory"
-_TELLING: Final = "and (m.state in (1, 2) or m.about is not null)"
+_TAKEN_BACK: Final = "and m.state in (1, 2)"
+_NAMES: Final = """
+    select distinct m.about as about, null as metadata from memory m where m.state = 0 and m.about is not null
+    union all
+    select m.about, c.metadata from memory m join content c on c.row = m.row
+    where m.state = 0 and m.about is not null and c.metadata like '%"known_as"%'
+"""
+_MOST_NAMES: Final = 10_000
 # Letting go is housekeeping, not a wish of the user.
 _BY_THE_USER: Final = "forget"
 
@@ -77,7 +84,9 @@ class Ledger:
             if self._fresh:
                 # Of what is there already only what tells something is read.
                 latest = self._select(_LATEST, limit=1)[0]
-                self._read(_TELLING)
+                for row in self._select(_NAMES, limit=_MOST_NAMES):
+                    self._meet(row["about"], row["metadata"])
+                self._read(_TAKEN_BACK)
                 self._seen = max(self._seen, (latest["number"], latest["row"]))
                 self._fresh = False
             else:

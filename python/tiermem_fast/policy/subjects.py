@@ -175,6 +175,7 @@ def _possessor(name: str) -> str:
 _WORD = re.compile(r"[^\W\u2e80-\u9fff]+(?:[-'’][^\W\u2e80-\u9fff]+)*")
 _HAN_RUN = re.compile(r"[\u3400-\u9fff]+")
 _LONGEST_NAME = 4
+_POSSESSIVE = ("'s", "’s", "'", "’")
 
 
 def _known_in(text: str, known: Mapping[str, str]) -> list[tuple[int, int, str]]:
@@ -190,5 +191,15 @@ def _known_in(text: str, known: Mapping[str, str]) -> list[tuple[int, int, str]]
         ]
         for run in _HAN_RUN.finditer(text):
             spans += [(start, start + length) for start in range(run.start(), run.end() - length + 1)]
-    hits = ((start, end, known.get(folded(_possessor(text[start:end])))) for start, end in spans)
-    return [(start, end, name) for start, end, name in hits if name is not None]
+    # One pass over the text where folding keeps its length, which it does but for a few signs.
+    plain = text.casefold()
+    whole = len(plain) == len(text)
+    hits = []
+    for start, end in spans:
+        called = plain[start:end] if whole else text[start:end]
+        if called.endswith(_POSSESSIVE):
+            called = _possessor(called)
+        name = known.get(called if whole and called.isascii() else folded(called))
+        if name is not None:
+            hits.append((start, end, name))
+    return hits
