@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import pickle
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -116,6 +117,12 @@ def each(mem: TierMemory, call: Callable[[str], object]) -> Answers:
             yield error
 
 
+def exported(mem: TierMemory) -> str:
+    lines = io.StringIO()
+    mem.export_jsonl(lines, now=NOW)
+    return lines.getvalue()
+
+
 ANSWERS: dict[str, Callable[[TierMemory, Path], Answers]] = {
     "get": lambda mem, _: each(mem, lambda which: mem.get(which, now=NOW)),
     "search": lambda mem, _: iter([list(mem.search(f"the {SECRET} in the hall", k=100, now=NOW)), mem.search(SECRET, must=SECRET, now=NOW).texts]),
@@ -134,6 +141,8 @@ ANSWERS: dict[str, Callable[[TierMemory, Path], Answers]] = {
         for text in ("My instrument is in the attic", "Actually, the hall has no instrument", "Forget the instrument in the hall",
                      "Anna plays in the hall", "I like the hall")
     ),
+    "export_jsonl": lambda mem, _: iter([exported(mem)]),
+    "import_jsonl": lambda mem, _: iter([mem.import_jsonl(io.StringIO('{"text": "the hall is open"}\n'), now=NOW)]),
     "add": lambda mem, _: iter([mem.add(f"new {SECRET[:3]}", now=NOW)]),
     "add_many": lambda mem, _: iter([mem.add_many(["newer"], now=NOW)]),
     "update": lambda mem, _: each(mem, lambda which: mem.update(which, importance=0.4, now=NOW)),
@@ -154,7 +163,7 @@ OWNER_ONLY = {
     "consolidate": "its report names what was let go by how it began, for whoever keeps the store",
     "close": "hands out nothing",
     "snapshot": "writes a copy of the store for its owner",
-    "export": "writes a copy of the store for its owner",
+    "check": "hands out nothing",
     "plan_cleanup": "its plan names what would go, for whoever keeps the store",
     "apply": "carries out a plan",
     "undo": "takes a plan back",

@@ -81,6 +81,7 @@ def test_backups_while_threads_write_show_one_moment(tmp_path: Path) -> None:
                 report = mem.backup(tmp_path / f"copy {turn}", now=NOW)
                 assert report.memories % 2 == 0
                 assert report.memories >= 2 * before
+                assert mem.verify().ok, "looking at everything holds nobody up"
         finally:
             stop.set()
             for thread in threads:

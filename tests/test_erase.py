@@ -143,6 +143,27 @@ def test_canaries_are_gone_from_every_byte(tmp_path: Path, way: str) -> None:
         assert mem.erasures() == receipts
 
 
+def test_derived_files_that_held_canaries_are_gone_too(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    plain = [f"plain memory {number} of the others" for number in range(1_500)]
+    with TierMemory.open(store, durability="normal", now=NOW) as mem:
+        mem.add_many(plain, vectors=vectors(range(1_000, 2_500)), now=NOW)
+        ids = fill(mem, range(100))
+    derived = {name for name in contents(store) if name.startswith("derived")}
+    assert len(derived) >= 4, derived
+    assert any(name in derived for name, _ in residues(store, range(100))), "the files do hold something to be erased"
+    with TierMemory.open(store, durability="normal", now=NOW) as mem:
+        receipt = mem.erase(ids, now=NOW)
+        assert receipt.complete, receipt
+        assert mem.search("plain memory 7 of the others", k=1).texts == [plain[7]]
+        assert mem.search(vector=vectors(range(1_007, 1_008))[0], k=1).texts == [plain[7]]
+    assert residues(store, range(100)) == []
+    with TierMemory.open(store, durability="normal", now=NOW) as mem:
+        assert mem.count() == 1_500
+        assert mem.verify().ok
+    assert residues(store, range(100)) == []
+
+
 CHILD = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
@@ -225,8 +246,8 @@ def kill_at_random(tmp_path: Path, delay: float) -> None:
 
 
 def test_killed_at_random_instants(tmp_path: Path) -> None:
-    for number in range(6):
-        kill_at_random(tmp_path / str(number), delay=0.002 + 0.006 * number)
+    for number in range(4):
+        kill_at_random(tmp_path / str(number), delay=0.002 + 0.009 * number)
 
 
 @pytest.mark.slow
@@ -276,8 +297,9 @@ def test_backups_that_may_still_hold_it_are_named(tmp_path: Path) -> None:
         mem.backup(tmp_path / "two", now=NOW + 2)
         (tmp_path / "two" / "memory.db").unlink()
         (tmp_path / "two").rmdir()
+        mem.snapshot(tmp_path / "three.tiermem", now=NOW + 3)
         receipt = mem.erase(id, now=NOW + 3)
-        assert [Path(backup.path).name for backup in receipt.backups] == ["one"]
+        assert [Path(backup.path).name for backup in receipt.backups] == ["one", "three.tiermem"]
         assert receipt.backups[0].at.timestamp() == NOW + 1
         assert receipt.complete, "a backup elsewhere is no residue here"
 

@@ -126,9 +126,6 @@ class TestDecay:
         mem.consolidate(now=end)
         assert all(mem.get(id, now=end).id == id for id in ids)
 
-    @pytest.mark.xfail(
-        reason="a half-life that is told is taken for a procedural and for a pinned memory too", strict=True
-    )
     @pytest.mark.parametrize("fields", [{"tier": "procedural"}, {"pinned": True}])
     def test_not_even_when_a_half_life_is_told(self, mem, fields):
         id = mem.add("a rule", half_life=60.0, now=START, **fields)
@@ -585,9 +582,11 @@ class TestConsolidationAsAWhole:
             at = START + place * MINUTE
             id = mem.add(text, tier=tier, session=session, about=about, importance=importance, pinned=pinned,
                          expires_at=None if ends is None else at + ends, vector=vectors[text], now=at)  # fmt: skip
-            ids += [id] * uses
-        for round_, id in enumerate(ids):
-            mem.used(id, now=START + (1 + round_ % 3) * HOUR)
+            ids += [(id, math.inf if ends is None else at + ends)] * uses
+        for round_, (id, end) in enumerate(ids):
+            used_at = START + (1 + round_ % 3) * HOUR
+            if used_at < end:
+                mem.used(id, now=used_at)
         return START + 5 * HOUR
 
     @settings(max_examples=60)

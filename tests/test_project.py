@@ -1,5 +1,6 @@
 """The project as somebody finds it: its promises about dependencies, licences, commands and data."""
 
+import ast
 import json
 import re
 import shutil
@@ -81,6 +82,23 @@ def test_licences_are_there(project_root: Path) -> None:
     assert "END OF TERMS AND CONDITIONS" in apache
     cargo = tomllib.loads((project_root / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]
     assert cargo["license"] == pyproject(project_root)["project"]["license"] == "MIT OR Apache-2.0"
+
+
+def test_nothing_that_was_read_is_executed(project_root: Path) -> None:
+    executing = {"pickle", "marshal", "shelve", "dill", "joblib", "yaml", "cloudpickle"}
+    for path in (project_root / "python" / "tiermem_fast").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            # PyYAML is read in one place, which takes nodes and never makes objects of tags.
+            allowed = {"yaml"} if path.name == "located.py" else set()
+            assert (executing - allowed).isdisjoint(name.partition(".")[0] for name in names), path
+            called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+            assert called not in {"eval", "exec", "compile"}, path
+    located = (project_root / "python" / "tiermem_fast" / "located.py").read_text(encoding="utf-8")
+    assert set(re.findall(r"yaml\.(\w+)", located)) <= {
+        "parse", "compose", "SafeLoader", "AliasEvent", "YAMLError", "SequenceNode", "MappingNode", "ScalarNode", "org",
+    }  # fmt: skip
 
 
 def fenced(text: str, language: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
@@ -412,6 +413,12 @@ HIDDEN_TEXT = "the wombat sleeps at noon"
 
 
 # Every reading method that knows of rights, as a question that would show everything.
+def exported(mem: TierMemory, grant: Any) -> str:
+    lines = io.StringIO()
+    mem.export_jsonl(lines, grant=grant, vectors=True, now=NOW)
+    return lines.getvalue()
+
+
 READERS: dict[str, Callable[[TierMemory, Any], list[str]]] = {
     "search": lambda mem, grant: [repr(hit) for hit in mem.search("who sleeps at noon in the house", k=50, grant=grant, now=NOW)],
     "list": lambda mem, grant: [repr(item) for item in mem.list(grant=grant, now=NOW)],
@@ -422,6 +429,7 @@ READERS: dict[str, Callable[[TierMemory, Any], list[str]]] = {
         "wombat" if mem.count(grant=grant, now=NOW, **question) else ""
         for question in ({"must": "wombat"}, {"where": {"labels": "health"}}, {"where": {"labels": {"exists": True}}})
     ],
+    "export_jsonl": lambda mem, grant: [exported(mem, grant)],
     "get": lambda mem, grant: [repr(got(mem, row["id"], grant)) for row in mem.sql("select id from memories")],
     "explain": lambda mem, grant: [
         repr(mem.explain(row["id"], query="the wombat sleeps at noon", grant=grant, now=NOW)).replace("tier=<", "the wombat of tier=<")

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Engine",
+    "Export",
+    "Import",
     "NativeHits",
     "build_info",
     "check_store",
@@ -26,6 +28,7 @@ _Column: TypeAlias = list[Any]
 _Rows: TypeAlias = list[dict[str, Any]]
 _Texts: TypeAlias = list[str]
 _Tuples: TypeAlias = list[tuple[Any, ...]]
+_Halves: TypeAlias = list[bytes | None]
 
 @final
 class Engine:
@@ -124,6 +127,12 @@ class Engine:
     def consolidate(self, dry_run: bool, now: float) -> dict[str, _Rows]:
         """Move memories between the tiers by the laws; gives what was promoted, merged and let go."""
 
+    def export(self, with_vectors: bool, now: float) -> Export:
+        """Begin to export the store as it is now."""
+
+    def vectors(self, id_list: Iterable[str], grant: dict[str, Any] | None, now: float) -> _Halves:
+        """The vectors of memories by id: for each its f16 numbers as bytes, None where there is none to be seen."""
+
     def history(self, id: str) -> _Rows:
         """What happened to a memory, oldest first."""
 
@@ -160,6 +169,45 @@ class Engine:
 
     def sql(self, statement: str, limit: int) -> tuple[_Texts, _Tuples]:
         """A select over the store's own tables: (column names, rows)."""
+
+@final
+class Export:
+    """A store at one commit, given out chunk by chunk."""
+
+    def origin(self) -> dict[str, Any]:
+        """What the store is: commit, memories, created_at (microseconds since 1970), model, dimension (or None)."""
+
+    def chunk(self, rows: int) -> tuple[str, int, dict[str, bytes]] | None:
+        """The next chunk, of ``rows`` rows at most: (part, rows, columns); None after the last one."""
+
+    def close(self) -> None:
+        """Let go of the commit. Closing twice is fine."""
+
+@final
+class Import:
+    """A store that is being filled."""
+
+    @staticmethod
+    def begin(
+        path: str | PathLike[str] | None,
+        option_values: dict[str, Any],
+        *,
+        allow_network: bool,
+        created_at: int,
+        model: str | None,
+        dimension: int | None,
+        now: float,
+    ) -> Import:
+        """Make an empty store, in a directory or in RAM, to be filled."""
+
+    def add(self, part: str, rows: int, columns: dict[str, bytes], now: float) -> None:
+        """Take in one chunk."""
+
+    def close(self) -> None:
+        """Write everything into the file and let go of it. Closing twice is fine."""
+
+    def engine(self) -> Engine:
+        """The engine over the store, now that it is whole."""
 
 @final
 class NativeHits:

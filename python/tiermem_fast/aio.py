@@ -58,6 +58,11 @@ class AsyncTierMemory:
         """Open a store; see :meth:`TierMemory.open`."""
         return cls(await asyncio.to_thread(functools.partial(TierMemory.open, path, **options)))
 
+    @classmethod
+    async def from_snapshot(cls, file: Any, path: Any = None, **options: Any) -> Self:
+        """Make a store of a snapshot and open it; see :meth:`TierMemory.from_snapshot`."""
+        return cls(await asyncio.to_thread(functools.partial(TierMemory.from_snapshot, file, path, **options)))
+
     add = _in_thread(TierMemory.add)
     add_many = _in_thread(TierMemory.add_many)
     observe = _in_thread(TierMemory.observe)
@@ -77,6 +82,9 @@ class AsyncTierMemory:
     strength_curve = _in_thread(TierMemory.strength_curve)
     sql = _in_thread(TierMemory.sql)
     brief = _in_thread(TierMemory.brief)
+    snapshot = _in_thread(TierMemory.snapshot)
+    export_jsonl = _in_thread(TierMemory.export_jsonl)
+    import_jsonl = _in_thread(TierMemory.import_jsonl)
     stats = _in_thread(TierMemory.stats)
     maintain = _in_thread(TierMemory.maintain)
     consolidate = _in_thread(TierMemory.consolidate)

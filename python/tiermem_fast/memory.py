@@ -11,7 +11,8 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -34,7 +35,7 @@ from .arguments import (
     refuse_unknown,
     whole_number,
 )
-from .errors import InvalidInput, MemoryNotFound, ModelMismatch, TiermemError, shown
+from .errors import InvalidInput, MemoryNotFound, ModelMismatch, ReadOnlyStore, TiermemError, shown
 from .policy.access import OWNER, Grant, labels_of, rights_of, tiers_for
 from .policy.policies import Policies, with_extractor
 from .policy.relevance import LEAST_RELEVANCE, calibrate, relevance_of
@@ -57,14 +58,17 @@ if TYPE_CHECKING:
         Decision,
         ErasureReceipt,
         Explanation,
+        ImportReport,
         MaintenanceReport,
         MemoryItem,
+        SnapshotReport,
         Stats,
         VerifyReport,
     )
     from .policy.observing import Extractor, Observer
     from .policy.procedures import ProcedureSource
     from .policy.tokens import TokenCounter
+    from .snapshot import Progress
 
 __all__ = ["TierMemory"]
 
@@ -185,18 +189,7 @@ class TierMemory:
         if known is None or known[0] == embedder.model_id:
             return
         self.close()
-        stored, dimension = known
-        message = (
-            f"the store holds vectors of {stored!r} with {dimension} dimensions, the embedder is {embedder.model_id!r}; "
-            "open it with the first, or without an embedder to search by keywords"
-        )
-        raise ModelMismatch(
-            message,
-            argument="embedder",
-            stored_model=stored,
-            stored_dimension=dimension,
-            given_model=embedder.model_id,
-        )
+        raise _other_model(*known, embedder)
 
     def close(self) -> None:
         """Write what is pending and let go of the files. Closing twice is fine."""
@@ -244,6 +237,9 @@ class TierMemory:
         now: TimeLike = None,
     ) -> AddedId:
         """Add a memory, or reinforce the one that says the same in the same tier, session and subject.
+
+        Told again, a memory keeps what it has: the greater importance and the later end hold, labels add up; metadata,
+        tags, private fields and vector of the repeat are not taken over (:meth:`update` changes them).
 
         Parameters
         ----------
@@ -324,7 +320,12 @@ class TierMemory:
         }
         moment = to_seconds(now, "now")
         vectors = None if vector is None else one_vector("vector", vector)[np.newaxis]
-        return self._add_chunk([text], plain(fields), {}, vectors, moment)[0]
+        try:
+            return self._add_chunk([text], plain(fields), {}, vectors, moment)[0]
+        except InvalidInput as error:
+            if vector is not None and type(error) is InvalidInput and error.argument == "vectors":
+                raise InvalidInput.of("vector", str(error).removeprefix("vectors: ")) from None
+            raise
 
     def add_many(
         self,
@@ -395,10 +396,11 @@ class TierMemory:
         columns: dict[str, list[Any]],
         vectors: npt.NDArray[np.float32] | None,
         moment: float,
+        vector_model: str | None = None,
     ) -> list[AddedId]:
         model = None
         if vectors is not None:
-            model = self._embedder.model_id if self._embedder is not None else _EXTERNAL
+            model = self._embedder.model_id if self._embedder is not None else vector_model or _EXTERNAL
         elif self._embedder is not None and texts:
             check_texts(texts)
             vectors, model = self._embedder.embed(texts, kind="document"), self._embedder.model_id
@@ -1175,6 +1177,296 @@ class TierMemory:
             self._floor = 0.0 if self._embedder is None else calibrate(self._embedder)
         return self._floor
 
+    # ------------------------------------------------------------------ files
+
+    def snapshot(
+        self,
+        file: str | os.PathLike[str],
+        *,
+        vectors: bool = True,
+        progress: Progress | None = None,
+        now: TimeLike = None,
+    ) -> SnapshotReport:
+        """Write the whole store into one portable file, as it is at one commit; others may write meanwhile.
+
+        The file holds every memory in whatever state with its private fields, history, links and idempotency keys:
+        it is as confidential as the store. It appears when it is whole, in the place of one that is there. This store
+        remembers where it is, so that :meth:`erase` can name it.
+
+        Parameters
+        ----------
+        file
+            Where.
+        vectors
+            Without them the file is smaller, and what is restored from it is found by keywords.
+        progress
+            Called with the memories written and those in all.
+        now
+            The time of the call.
+
+        Returns
+        -------
+        SnapshotReport
+            What is in it, and its digest.
+
+        Raises
+        ------
+        StorageError
+            If the file cannot be written; nothing of it is left then.
+        CorruptStore
+            If a memory is damaged; the error names it.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> mem = TierMemory.open()
+        >>> id = mem.add("Prefers tea", now=0.0)
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     report = mem.snapshot(Path(directory, "x.tiermem"), now=0.0)
+        ...     copy = TierMemory.from_snapshot(report.path)
+        >>> report.memories, copy.get(id) == mem.get(id)
+        (1, True)
+        """
+        from .files import as_path
+        from .snapshot import write_snapshot
+
+        moment = to_seconds(now, "now")
+        path = as_path("file", file)
+        export = self._engine.export(vectors, moment)
+        try:
+            library = _core.build_info()["version"]
+            report = write_snapshot(export, path, library=library, written_at=moment, progress=progress)
+        finally:
+            export.close()
+        if not self._read_only:
+            # An erasure names the copies that may still hold what it took.
+            with suppress(ReadOnlyStore):
+                self._engine.remember_copy(path.resolve(), report.commit, moment)
+        return report
+
+    @classmethod
+    def from_snapshot(
+        cls,
+        file: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None = None,
+        *,
+        embedder: Any = None,
+        config: Config | Mapping[str, Any] | None = None,
+        durability: Literal["full", "normal", "memory"] | None = None,
+        allow_network: bool = False,
+        progress: Progress | None = None,
+        now: TimeLike = None,
+    ) -> Self:
+        """Make a store of a snapshot and open it. The file is read whole and verified before anything is made.
+
+        Parameters
+        ----------
+        file
+            The snapshot.
+        path
+            The directory of the new store, not there yet or empty; ``None`` is a store in RAM.
+        embedder, config, durability, allow_network, now
+            As in :meth:`open`.
+        progress
+            Called with the memories restored and those in all.
+
+        Raises
+        ------
+        InvalidInput
+            If the file is no snapshot, or the directory is taken.
+        NewerFormat
+            If a later version of this library wrote it.
+        CorruptStore
+            If it is damaged. Nothing was made or changed then.
+        ModelMismatch
+            If its vectors are from another embedder.
+        """
+        from .files import as_path, new_directory, refuse_taken
+        from .snapshot import opened
+
+        moment = to_seconds(now, "now")
+        source = as_path("file", file)
+        from_config = as_config(config)
+        options = {} if from_config is None else from_config.flat()
+        if durability is not None:
+            options["durability"] = durability
+        chosen = None if embedder is None else _embedder(embedder)
+        target = None if path is None or options.get("durability") == "memory" else as_path("path", path)
+        with opened(source) as snapshot:
+            if target is not None:
+                refuse_taken(target)
+            header = snapshot.verify()
+            if chosen is not None and header["model"] not in {None, chosen.model_id}:
+                raise _other_model(header["model"], header["dimension"], chosen)
+            known = {"created_at": header["created_at"], "model": header["model"], "dimension": header["dimension"]}
+            if target is None:
+                filled = _core.Import.begin(None, options, allow_network=allow_network, **known, now=moment)
+                snapshot.restore(filled, now=moment, progress=progress)
+                mem = cls(filled.engine(), path=None, embedder=chosen, config=from_config, read_only=False)
+            else:
+                with new_directory(target) as directory:
+                    # Synced once, when it is closed: until then nobody has been told of it.
+                    quick = {**options, "durability": "normal"}
+                    filled = _core.Import.begin(directory, quick, allow_network=allow_network, **known, now=moment)
+                    try:
+                        snapshot.restore(filled, now=moment, progress=progress)
+                    finally:
+                        filled.close()
+                mem = cls.open(
+                    target,
+                    embedder=chosen,
+                    config=from_config,
+                    durability=durability,
+                    allow_network=allow_network,
+                    now=moment,
+                )
+        # The file holds what the store holds.
+        engine = mem._engine  # noqa: SLF001  # of this very class
+        engine.remember_copy(source.resolve(), engine.stats(moment)["commit"], moment)
+        return mem
+
+    def export_jsonl(
+        self,
+        file: Any,
+        *,
+        where: Mapping[str, Any] | None = None,
+        grant: Grant | Mapping[str, Any] | None = None,
+        vectors: bool = False,
+        now: TimeLike = None,
+    ) -> int:
+        """Write the living memories that a reader may see, one a line, as JSON in the fields of a memory.
+
+        Parameters
+        ----------
+        file
+            A path, whose file appears when it is whole, or a file open for writing.
+        where
+            Which, as in :meth:`search`.
+        grant
+            What the reader may see: memories with other labels are left out, other private fields masked.
+        vectors
+            Also write each memory's ``vector`` and its ``vector_model``.
+        now
+            The time of the call.
+
+        Returns
+        -------
+        int
+            The lines written. What is written or changed meanwhile by others may or may not be in them.
+
+        Examples
+        --------
+        >>> import io
+        >>> mem = TierMemory.open()
+        >>> _ = mem.add_many(["Prefers tea", "喝茶不喝咖啡"])
+        >>> lines = io.StringIO()
+        >>> mem.export_jsonl(lines), TierMemory.open().import_jsonl(io.StringIO(lines.getvalue())).created
+        (2, 2)
+        """
+        from .jsonl import export_lines
+
+        moment = to_seconds(now, "now")
+        known = self._engine.model()
+        pages = self._pages(filters_of(where=where), rights_of(grant, moment), vectors, moment)
+        return export_lines(file, pages, model=None if known is None else known[0])
+
+    def _pages(
+        self, filters: dict[str, Any], rights: dict[str, Any] | None, with_vectors: bool, moment: float
+    ) -> Iterator[tuple[MemoryItem, npt.NDArray[np.float16] | None]]:
+        from .models import MemoryItem
+
+        before: builtins.list[str] = []
+        while rows := self._page_after(before, filters, rights, moment):
+            found: builtins.list[bytes | None] = [None] * len(rows)
+            if with_vectors:
+                found = self._engine.vectors([row["id"] for row in rows], rights, moment)
+            for row, halves in zip(rows, found, strict=True):
+                yield MemoryItem.from_row(row), None if halves is None else np.frombuffer(halves, np.dtype("<f2"))
+            before = [row["id"] for row in rows]
+
+    def _page_after(
+        self, before: Sequence[str], filters: dict[str, Any], rights: dict[str, Any] | None, moment: float
+    ) -> builtins.list[dict[str, Any]]:
+        """The page after these memories, or after the last of them that was not erased meanwhile."""
+        for place, after in enumerate(reversed(before), 1):
+            try:
+                return self._engine.list(filters, _PAGE, after, False, rights, moment)
+            except MemoryNotFound:
+                if place == len(before):
+                    raise
+        return self._engine.list(filters, _PAGE, None, False, rights, moment)
+
+    def import_jsonl(
+        self,
+        file: Any,
+        *,
+        on_error: Literal["raise", "skip"] = "raise",
+        progress: Progress | None = None,
+        now: TimeLike = None,
+    ) -> ImportReport:
+        r"""Add memories from a file of JSON lines, as :meth:`export_jsonl` writes them or with ``text`` alone.
+
+        Each line is a memory told again: it gets an id of its own, starts with no uses, and reinforces a memory that
+        says the same. Times, tier, source, tags and the other fields of :meth:`add` are kept, a field that is not
+        there is as in :meth:`add`.
+
+        Parameters
+        ----------
+        file
+            A path, or a file open for reading.
+        on_error
+            ``"raise"``: the first line at fault ends it, and those before it are stored. ``"skip"``: lines at fault
+            are reported and left out.
+        progress
+            Called with the bytes read and those in all, 0 when that is not known.
+        now
+            The time of the call.
+
+        Returns
+        -------
+        ImportReport
+            How many lines were read, created, reinforced, and which were skipped, why.
+
+        Raises
+        ------
+        InvalidInput
+            Naming the line and the field; ``error.line`` is its number, ``error.report`` what was done before.
+
+        Examples
+        --------
+        >>> import io
+        >>> mem = TierMemory.open()
+        >>> lines = io.StringIO('{"text": "Prefers tea", "tags": ["drinks"]}\n{"txt": "?"}\n')
+        >>> report = mem.import_jsonl(lines, on_error="skip")
+        >>> print(report, *report.skipped)
+        read 2, created 1, reinforced 0, skipped 1 line=2 reason='text: is needed'
+        """
+        from .jsonl import import_lines
+
+        moment = to_seconds(now, "now")
+
+        def add(
+            items: Sequence[dict[str, Any]], vectors: npt.NDArray[np.float32] | None, model: str | None
+        ) -> Sequence[AddedId]:
+            if vectors is not None and self._embedder is not None and model not in {None, self._embedder.model_id}:
+                raise _other_model(str(model), vectors.shape[1], self._embedder)
+            told = [{name: item[name] for name in item if name in FIELDS or name == "text"} for item in items]
+            texts, columns = columns_of(told, {})
+            return self._add_chunk(texts, {}, columns, vectors, moment, model)
+
+        return import_lines(file, add, self._ids_known, on_error=on_error, progress=progress)
+
+    def _ids_known(self, ids: Sequence[str]) -> set[str]:
+        known = set()
+        for id in ids:
+            try:
+                self._engine.history(id)
+            except MemoryNotFound:
+                continue
+            known.add(id)
+        return known
+
     # ------------------------------------------------------------------ upkeep
 
     def stats(self, *, now: TimeLike = None) -> Stats:
@@ -1248,8 +1540,8 @@ class TierMemory:
         Examples
         --------
         >>> mem = TierMemory.open()
-        >>> mem.forget(mem.add("Prefers tea", now=0.0), now=0.0)
-        >>> mem.compact(hidden_for_days=30, now=86_400.0).forgotten, mem.compact(now=86_400.0).forgotten
+        >>> mem.forget(mem.add("Prefers tea", now=1e9), now=1e9)
+        >>> mem.compact(hidden_for_days=30, now=1e9 + 60).forgotten, mem.compact(now=1e9 + 60).forgotten
         (0, 1)
         """
         from .models import CompactReport
@@ -1434,6 +1726,7 @@ class TierMemory:
 
 
 _ABSORB_STEP = 256
+_PAGE = 1_000
 _EXPIRED = "its end has come"
 
 
@@ -1441,6 +1734,20 @@ def _embedder(embedder: Any) -> Embedder:
     from .embedding import as_embedder
 
     return as_embedder(embedder)
+
+
+def _other_model(stored: str, dimension: int, embedder: Embedder) -> ModelMismatch:
+    message = (
+        f"the store holds vectors of {stored!r} with {dimension} dimensions, the embedder is "
+        f"{embedder.model_id!r}; open it with the first, or without an embedder to search by keywords"
+    )
+    return ModelMismatch(
+        message,
+        argument="embedder",
+        stored_model=stored,
+        stored_dimension=dimension,
+        given_model=embedder.model_id,
+    )
 
 
 class _Reader:

@@ -34,6 +34,7 @@ __all__ = [
     "ErasureReceipt",
     "Explanation",
     "Hit",
+    "ImportReport",
     "KeptMemory",
     "KnownBackup",
     "LetGo",
@@ -44,6 +45,8 @@ __all__ = [
     "Residue",
     "Review",
     "Shape",
+    "SkippedLine",
+    "SnapshotReport",
     "Source",
     "Stats",
     "Tier",
@@ -522,6 +525,88 @@ class MaintenanceReport(Shape):
     finished: bool = True
 
 
+class SnapshotReport(Shape):
+    """A finished snapshot.
+
+    Attributes
+    ----------
+    path
+        The file.
+    commit
+        The commit of the store that it shows.
+    memories
+        Memories in any state: living, forgotten, superseded, merged.
+    events, edges, keys
+        Entries of their histories, links between them, idempotency keys.
+    model_id, dimension
+        What the vectors in it are from; ``None`` when there are none.
+    bytes
+        The size of the file.
+    digest
+        BLAKE2b over all of it, in hex: two files with the same digest are the same.
+
+    Examples
+    --------
+    >>> print(SnapshotReport(path="x.tiermem", commit=7, memories=2, bytes=1_234, digest="00"))
+    x.tiermem: 2 memories at commit 7, 1234 bytes
+    """
+
+    path: str
+    commit: Count
+    memories: Count
+    events: Count = 0
+    edges: Count = 0
+    keys: Count = 0
+    model_id: str | None = None
+    dimension: Count | None = None
+    bytes: Count
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.memories} memories at commit {self.commit}, {self.bytes} bytes"
+
+
+class SkippedLine(Shape):
+    """A line of a file that was not imported: its number, from 1, and why."""
+
+    line: Count
+    reason: str
+
+
+class ImportReport(Shape):
+    """What became of the lines of a file.
+
+    Attributes
+    ----------
+    read
+        Lines that were not blank.
+    created, reinforced
+        Lines that made a new memory, and those that reinforced one that says the same.
+    skipped
+        Lines that were not imported, each with its reason.
+    masked
+        Private fields that were left out because the file has a mask in their place.
+    unlinked
+        Links in ``derived_from`` that were left out because their memory is neither in the file nor in the store.
+
+    Examples
+    --------
+    >>> print(ImportReport(read=3, created=2, skipped=[SkippedLine(line=2, reason="text: is needed")]))
+    read 3, created 2, reinforced 0, skipped 1
+    """
+
+    read: Count = 0
+    created: Count = 0
+    reinforced: Count = 0
+    skipped: tuple[SkippedLine, ...] = ()
+    masked: Count = 0
+    unlinked: Count = 0
+
+    def __str__(self) -> str:
+        counts = (self.read, self.created, self.reinforced, len(self.skipped))
+        return "read {}, created {}, reinforced {}, skipped {}".format(*counts)
+
+
 class Promoted(Shape):
     """A memory that moved to another tier: which, from where, to where, and why."""
 
@@ -723,7 +808,7 @@ class Residue(Shape):
 
 
 class KnownBackup(Shape):
-    """A backup that the store knows of: where, when it was made, and the commit it shows."""
+    """A backup or snapshot that the store knows of: where, when it was made, and the commit it shows."""
 
     path: str
     at: Moment
@@ -769,7 +854,7 @@ class ErasureReceipt(Shape):
     removed
         Older copies of the database that were removed.
     backups
-        Backups that the store knows of and that may still hold what was erased.
+        Backups and snapshots that the store knows of and that may still hold what was erased.
     digest
         SHA-256 over all of the above.
     """

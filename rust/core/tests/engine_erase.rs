@@ -240,3 +240,44 @@ fn compaction_lets_go_of_what_was_forgotten_long_ago() {
     assert_eq!(engine.count(&Filter::default(), &[], &Viewer::owner(), NOW).unwrap(), 50);
     assert!(engine.verify(false, false).unwrap().report.is_sound());
 }
+
+#[test]
+fn what_a_freed_page_still_holds_is_found_and_written_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path());
+    fill(&engine, 4);
+    // As a program without secure_delete would leave it.
+    let other = rusqlite::Connection::open(directory.path().join("memory.db")).unwrap();
+    other.pragma_update(None, "secure_delete", false).unwrap();
+    let leave = format!("CREATE TABLE copy (text TEXT); INSERT INTO copy VALUES ('{}'); DROP TABLE copy;", text(2));
+    other.execute_batch(&leave).unwrap();
+    drop(other);
+    let receipt = erase(&engine, Scope::Ids(vec![id(2)]));
+    assert!(receipt.rewritten && receipt.is_complete(), "{receipt:?}");
+    engine.close(NOW).unwrap();
+    assert_eq!(found(directory.path(), &traces(2)), 0);
+    assert!(found(directory.path(), &traces(3)) >= 4);
+}
+
+#[test]
+fn an_intent_that_was_left_is_completed_by_the_next_open_and_by_one_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path());
+    fill(&engine, 12);
+    let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let request = Erase { scope: Scope::Ids((0..6).map(id).collect()), name: "ids", cascade_all: false };
+        engine.erase(&request, &mut |step| assert_ne!(step, "log", "as far as this"), NOW)
+    }));
+    assert!(stopped.is_err());
+    assert!(engine.is_erasing().unwrap());
+    drop(engine);
+    let engine = open(directory.path());
+    assert!(!engine.is_erasing().unwrap());
+    let receipts = engine.erasures().unwrap();
+    assert_eq!(receipts.len(), 1);
+    assert!(receipts[0].completed_later && receipts[0].rewritten && receipts[0].is_complete());
+    assert_eq!((receipts[0].erased, receipts[0].scope.as_str()), (6, "ids"));
+    assert_eq!(engine.complete_erasure(NOW).unwrap(), None);
+    engine.close(NOW).unwrap();
+    assert_eq!(found(directory.path(), &(0..6).flat_map(traces).collect::<Vec<_>>()), 0);
+}

@@ -191,3 +191,26 @@ fn a_handle_opened_before_there_were_vectors_finds_by_them() {
     let refused = other.add(&[memory(2, "coffee")], Some((&values, &stranger)), NOW);
     assert!(matches!(refused, Err(tiermem_core::base::Error::ModelMismatch { .. })), "{refused:?}");
 }
+
+#[test]
+fn consolidation_folds_what_is_said_twice_and_names_it() {
+    let engine = in_memory();
+    let (model, same) = (naive::model(), naive::direction(2));
+    let said = |number: u128, tier, text: &str| NewMemory { tier, session: Some("s".into()), ..memory(number, text) };
+    let items = [
+        said(1, Tier::Episodic, "The flight leaves at 10:35"),
+        said(2, Tier::Episodic, "The flight leaves at 10:45"),
+        said(3, Tier::Working, "the flight leaves at 10:35!"),
+        said(4, Tier::Semantic, "The flight leaves at 10:35"),
+    ];
+    let vectors: Vec<f32> = items.iter().flat_map(|_| same.clone()).collect();
+    engine.add(&items, Some((&vectors, &model)), NOW).expect("added");
+    let report = engine.consolidate(false, LATER).expect("a consolidation");
+    assert!(report.promoted.is_empty() && report.let_go.is_empty(), "{report:?}");
+    let [merged] = report.merged.as_slice() else { panic!("{report:?}") };
+    assert_eq!((merged.id, merged.into), (MemoryId(3), Some(MemoryId(1))), "straight from the working tier");
+    assert_eq!(merged.text, "the flight leaves at 10:35!");
+    let survivor = get(&engine, 1, LATER);
+    assert_eq!((survivor.head.repeat_count, survivor.derived_from), (1, vec![MemoryId(3)]));
+    assert_eq!(get(&engine, 3, LATER).head.state, State::Merged, "and is readable still");
+}

@@ -40,6 +40,7 @@ struct Item {
     private: Option<String>,
     back: Option<i64>,
     ends_in: Option<i64>,
+    half_life: Option<f32>,
     pinned: bool,
     derived_from: Vec<usize>,
     key: Option<Box<str>>,
@@ -140,7 +141,7 @@ fn items() -> impl Strategy<Value = Item> {
     let judged = (share(), share(), tags(), labels());
     let hung = (metadata(), private(), prop::option::weighted(0.2, seconds()), prop::option::weighted(0.2, seconds()));
     let kept = (
-        prop::bool::weighted(0.1),
+        (prop::bool::weighted(0.1), prop::option::weighted(0.2, prop_oneof![100.0..1e7_f32, Just(f32::INFINITY)])),
         prop::collection::vec(any::<usize>(), 0..2),
         prop::option::weighted(0.2, prop::sample::select(&["k1", "k2", "k3"][..]).prop_map(Into::into)),
     );
@@ -157,7 +158,8 @@ fn items() -> impl Strategy<Value = Item> {
         private: hung.1,
         back: hung.2,
         ends_in: hung.3,
-        pinned: kept.0,
+        pinned: kept.0.0,
+        half_life: kept.0.1,
         derived_from: kept.1,
         key: kept.2,
     })
@@ -478,7 +480,7 @@ impl World<'_> {
             metadata: item.metadata.clone(),
             private: item.private.clone(),
             created_at: item.back.map(|seconds| self.after(-seconds)),
-            half_life: None,
+            half_life: item.half_life,
             expires_at: item.ends_in.map(|seconds| self.after(seconds)),
             pinned: item.pinned,
             derived_from: self.targets(&item.derived_from),

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use tiermem_core::base::Tier;
 use tiermem_core::disk::{DiskOptions, Durability, SqlValue};
-use tiermem_core::engine::{Consolidation, Erase, Listing, Model, Moved, Query, Scope};
+use tiermem_core::engine::{Consolidation, Engine, Erase, Listing, Model, Moved, Query, Scope};
 
 use crate::convert::{self, filter, ids, new_memories, patch, time, viewer};
 use crate::door::enter;
@@ -18,6 +18,7 @@ use crate::ids::from_system;
 use crate::options;
 use crate::reports;
 use crate::shared::Handle;
+use crate::transfer::PyExport;
 
 /// How long a call waits for another process before it says that the store is locked.
 const BUSY_TIMEOUT_MS: u64 = 5_000;
@@ -62,6 +63,13 @@ pub(crate) fn disk_options(
         now: time(py, "now", now)?,
         store_id: random()? << 64 | random()?,
     })
+}
+
+impl PyEngine {
+    /// A handle on an engine that nobody else has.
+    pub(crate) fn alone(engine: Engine, given: options::Options) -> Self {
+        Self { handle: Handle::alone(engine, given) }
+    }
 }
 
 #[pymethods]
@@ -287,6 +295,8 @@ impl PyEngine {
         answer.set_item("disk_bytes", stats.disk_bytes)?;
         answer.set_item("pending_uses", stats.pending_uses)?;
         answer.set_item("damaged", stats.damaged)?;
+        answer.set_item("rows_read", stats.rows_read)?;
+        answer.set_item("warnings", stats.warnings)?;
         Ok(answer)
     }
 
@@ -302,6 +312,29 @@ impl PyEngine {
         let now = time(py, "now", now)?;
         let report = enter(py, self.handle.process(), || self.handle.engine()?.consolidate(dry_run, now))?;
         consolidation(py, &report)
+    }
+
+    /// Begins to export the store as it is now.
+    fn export(&self, py: Python<'_>, with_vectors: bool, now: f64) -> PyResult<PyExport> {
+        let now = time(py, "now", now)?;
+        let process = self.handle.process();
+        let export = enter(py, process, || self.handle.engine()?.export(with_vectors, now))?;
+        Ok(PyExport::new(export, process))
+    }
+
+    /// The vectors of memories by id: for each its f16 numbers as bytes, None where there is none to be seen.
+    #[pyo3(signature = (id_list, grant, now))]
+    fn vectors<'py>(
+        &self,
+        py: Python<'py>,
+        id_list: &Bound<'py, PyAny>,
+        grant: Option<&Bound<'py, PyDict>>,
+        now: f64,
+    ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
+        let (wanted, reader, now) = (ids("ids", id_list)?, viewer(grant)?, time(py, "now", now)?);
+        let vectors = enter(py, self.handle.process(), || self.handle.engine()?.vectors(&wanted, &reader, now))?;
+        let bytes = |halves: Vec<u16>| halves.iter().flat_map(|half| half.to_le_bytes()).collect::<Vec<u8>>();
+        Ok(vectors.into_iter().map(|halves| halves.map(|halves| PyBytes::new(py, &bytes(halves)))).collect())
     }
 
     /// What happened to a memory, oldest first.
@@ -418,7 +451,7 @@ fn sql_value(py: Python<'_>, value: SqlValue) -> PyResult<Bound<'_, PyAny>> {
         SqlValue::Integer(value) => value.into_pyobject(py)?.into_any(),
         SqlValue::Real(value) => value.into_pyobject(py)?.into_any(),
         SqlValue::Text(value) => value.into_pyobject(py)?.into_any(),
-        SqlValue::Blob(value) => pyo3::types::PyBytes::new(py, &value).into_any(),
+        SqlValue::Blob(value) => PyBytes::new(py, &value).into_any(),
     })
 }
 

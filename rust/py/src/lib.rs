@@ -13,6 +13,7 @@ mod kernels;
 mod options;
 mod reports;
 mod shared;
+mod transfer;
 
 use pyo3::prelude::*;
 
@@ -27,6 +28,8 @@ mod _core {
     use super::kernels::{near_duplicates, reinforce, score, strength, top_k};
     #[pymodule_export]
     use super::reports::{check_store, restore_backup};
+    #[pymodule_export]
+    use super::transfer::{PyExport, PyImport};
     #[pymodule_export]
     use super::{build_info, default_options};
 }

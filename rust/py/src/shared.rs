@@ -107,6 +107,13 @@ impl Handle {
         Ok(Self { shared, process, closed: AtomicBool::new(false) })
     }
 
+    /// A handle on an engine that nobody else has, nor will have.
+    pub(crate) fn alone(engine: Engine, given: Options) -> Self {
+        let mint = IdMint::new(given.id_seed);
+        let shared = Arc::new(Shared { engine, mint, options: given, handles: AtomicUsize::new(1) });
+        Self { shared, process: std::process::id(), closed: AtomicBool::new(false) }
+    }
+
     /// A handle on an engine that has counted it already; refused when it was to be opened otherwise.
     fn joined(shared: Arc<Shared>, process: u32, given: &Options) -> Result<Self> {
         let handle = Self { shared, process, closed: AtomicBool::new(false) };

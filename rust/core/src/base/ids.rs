@@ -32,16 +32,14 @@ impl MemoryId {
 
 impl fmt::Display for MemoryId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.0;
-        write!(
-            formatter,
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            (value >> 96) as u32,
-            (value >> 80) as u16,
-            (value >> 64) as u16,
-            (value >> 48) as u16,
-            value as u64 & 0xffff_ffff_ffff
-        )
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [b'-'; 36];
+        let places = (0..36).filter(|place| !matches!(place, 8 | 13 | 18 | 23));
+        for (digit, place) in places.enumerate() {
+            text[place] = DIGITS[(self.0 >> (124 - 4 * digit)) as usize & 0xf];
+        }
+        // The digits are ASCII.
+        formatter.pad(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
 

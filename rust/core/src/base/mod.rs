@@ -2,6 +2,7 @@
 //!
 //! Owns the newtypes, the limits table and the one [`Error`]. Calls nothing above it.
 
+mod blob;
 mod error;
 mod ids;
 pub mod limits;
@@ -11,6 +12,7 @@ mod tier;
 mod time;
 mod top_k;
 
+pub use blob::{Blob, Reader, put_count, put_text};
 pub use error::{Error, Result};
 pub use ids::{MemoryId, Row};
 pub use memory::{Content, EdgeKind, Head, State};

@@ -30,6 +30,11 @@ impl RowSet {
         Self { words }
     }
 
+    /// The set with these bits, as [`Self::words`] gives them.
+    pub fn from_words(words: Vec<u64>) -> Self {
+        Self { words }
+    }
+
     /// The set of these rows.
     pub fn from_rows(rows: impl IntoIterator<Item = Row>) -> Self {
         let mut set = Self::new();
@@ -104,14 +109,14 @@ impl RowSet {
     /// Keeps only the rows that pass.
     pub fn retain(&mut self, mut passes: impl FnMut(Row) -> bool) {
         for (place, word) in self.words.iter_mut().enumerate() {
-            let mut rest = *word;
+            let (mut rest, mut kept) = (*word, 0);
             while rest != 0 {
                 let bit = rest.trailing_zeros();
                 rest &= rest - 1;
-                if !passes(Row(place as u32 * 64 + bit)) {
-                    *word &= !(1 << bit);
-                }
+                // No branch: whether a row passes is anybody's guess.
+                kept |= u64::from(passes(Row(place as u32 * 64 + bit))) << bit;
             }
+            *word = kept;
         }
     }
 

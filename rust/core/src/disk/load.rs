@@ -21,6 +21,8 @@ pub struct StoredRow<'row> {
     pub text: &'row str,
     /// Its metadata, JSON.
     pub metadata: Option<&'row str>,
+    /// Its private fields, JSON.
+    pub private: Option<&'row str>,
     /// Its vector as the bits of f16 numbers; `None` when it has none of the current model.
     pub vector: Option<&'row [u16]>,
 }
@@ -186,10 +188,10 @@ impl Scan {
         if place >= self.loaded.next_row {
             return Err("it lies beyond the last row".to_owned());
         }
-        let (mut text, mut metadata) = ("", None);
+        let (mut text, mut metadata, mut private) = ("", None, None);
         if self.parts.content {
             let written = record::integer(row, HEAD_WIDTH + 3, "content_checksum")?;
-            (text, metadata, _) = record::read_texts(row, HEAD_WIDTH, head.id, written)?;
+            (text, metadata, private) = record::read_texts(row, HEAD_WIDTH, head.id, written)?;
         }
         let mut model = None;
         if self.parts.vectors {
@@ -197,7 +199,7 @@ impl Scan {
         }
         let current = model == Some(self.loaded.model);
         let vector = current.then_some(self.halves.as_slice());
-        Ok((StoredRow { row: place, commit, head, text, metadata, vector }, model.is_some() && !current))
+        Ok((StoredRow { row: place, commit, head, text, metadata, private, vector }, model.is_some() && !current))
     }
 
     pub(super) fn damaged(&mut self, row: Row, id: Option<MemoryId>, message: String) {

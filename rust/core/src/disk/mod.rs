@@ -16,6 +16,8 @@
 //! is one connection, and that would wait for itself), and no other SQLite library opens the file in this process.
 
 mod backup;
+mod commit_view;
+mod derived;
 mod erase;
 mod failure;
 mod load;
@@ -41,6 +43,8 @@ use rusqlite::Connection;
 use crate::base::{Error, MemoryId, Micros, Result, Row};
 
 pub use backup::BackupReport;
+pub use commit_view::CommitView;
+pub use derived::{DERIVED_DIRECTORY, DerivedKind, DerivedLock, DerivedName, DerivedOrigin, DerivedWriter, Position};
 pub use erase::Trace;
 pub use load::{Loaded, Parts, StoredRow};
 pub use open::sqlite_version;
@@ -107,6 +111,8 @@ pub struct Disk {
     writer: Mutex<write::Writer>,
     settled: Condvar,
     readers: Mutex<Vec<Connection>>,
+    /// Read connections that are in use.
+    lent: AtomicUsize,
     watcher: Mutex<read::Watcher>,
     /// Why the handle only reads, once it does.
     poison: OnceLock<String>,
@@ -214,13 +220,20 @@ impl Disk {
         else {
             return Err(Error::Forked);
         };
-        if writer.connection.as_ref().is_some_and(|connection| !connection.is_autocommit()) {
+        let within = writer.connection.as_ref().is_some_and(|connection| !connection.is_autocommit());
+        if within || self.lent.load(Ordering::SeqCst) > 0 {
             return Err(Error::Forked);
         }
         writer.connection = None;
         readers.clear();
         watcher.connection = None;
         Ok(())
+    }
+
+    /// Counts a connection that reads while what this gives lives.
+    fn lend(&self) -> Lent<'_> {
+        self.lent.fetch_add(1, Ordering::SeqCst);
+        Lent(&self.lent)
     }
 
     fn shown_path(&self) -> String {
@@ -244,6 +257,7 @@ impl Disk {
             let mut writer = self.writer.lock();
             return work(writer.connection.as_mut().ok_or(Error::Closed)?).map_err(explain);
         };
+        let _lent = self.lend();
         let idle = self.readers.lock().pop();
         let opened = match idle {
             Some(connection) => Ok(connection),
@@ -269,6 +283,15 @@ impl Disk {
             }
         }
         result
+    }
+}
+
+/// A read connection in use.
+struct Lent<'disk>(&'disk AtomicUsize);
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -59,6 +59,7 @@ impl Disk {
             writer: Mutex::new(writer),
             settled: Condvar::new(),
             readers: Mutex::new(Vec::new()),
+            lent: AtomicUsize::new(0),
             watcher: Mutex::new(read::Watcher::default()),
             poison: OnceLock::new(),
             closed: AtomicBool::new(false),
@@ -138,7 +139,7 @@ pub(super) fn make_private(file: &Path) -> std::io::Result<()> {
     private_file().create(true).truncate(true).open(file).map(|_| ())
 }
 
-fn private_file() -> fs::OpenOptions {
+pub(super) fn private_file() -> fs::OpenOptions {
     let mut options = File::options();
     options.write(true);
     #[cfg(unix)]

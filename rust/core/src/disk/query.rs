@@ -62,6 +62,7 @@ impl Disk {
             });
         };
         self.check_open()?;
+        let _lent = self.lend();
         // A connection of its own: a question that was cut short leaves nothing behind for the others.
         let answer = open::reader(place, &self.options).and_then(|mut connection| guarded(&mut connection, sql, limit));
         answer.map_err(|failure| failure.reading(operation, &self.shown_path(), self.options.busy_timeout_ms))

@@ -160,6 +160,7 @@ pub fn restore(source: &Path, directory: &Path, replace: bool, options: &DiskOpt
     }
     let own = Disk::open(Some(directory), DiskOptions { read_only: false, ..options.clone() })?;
     let done = own.replace_with(&backup)?;
+    own.drop_derived()?;
     own.empty_log()?;
     own.close()?;
     Ok(done)

@@ -61,6 +61,11 @@ impl<'disk> Transaction<'disk> {
         self.touched == 0
     }
 
+    /// The last commit that erased rows; this one, when it does.
+    pub fn erased_at(&self) -> u64 {
+        self.counter.erased_at
+    }
+
     /// The row that the next [`Transaction::insert`] gives.
     pub fn next_row(&self) -> Row {
         Row(self.counter.next_row)
@@ -217,12 +222,18 @@ impl<'disk> Transaction<'disk> {
 
     /// Writes into a memory's history what happened to it, now, by whom; `detail` is JSON.
     pub fn event(&mut self, row: Row, kind: &str, actor: &str, detail: Option<&str>) -> Result<()> {
+        self.event_at(row, self.now, kind, actor, detail)
+    }
+
+    /// As [`Transaction::event`], for something that happened at another time: the entries of a history that is
+    /// restored come in their order.
+    pub fn event_at(&mut self, row: Row, at: Micros, kind: &str, actor: &str, detail: Option<&str>) -> Result<()> {
         let last = "SELECT max(number) FROM event WHERE row = ?1";
         let last = self.run_reading("read the history", last, |statement| {
             statement.query_row([row.0], |found| found.get::<_, Option<u32>>(0))
         })?;
         let number = last.map_or(0, |last| last + 1);
-        let (commit, at) = (self.counter.commit, self.now);
+        let commit = self.counter.commit;
         let checksum = self.encoder.event(row, number, commit, at, [Some(kind), Some(actor), detail]);
         self.run("event", "INSERT INTO event VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)", |statement| {
             statement.execute((row.0, number, commit as i64, at.0, kind, actor, detail, checksum))

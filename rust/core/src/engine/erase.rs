@@ -191,7 +191,7 @@ impl Engine {
         receipt.removed = self.disk.remove_old_copies()?;
         self.reload()?;
         progress("picture");
-        self.drop_derived()?;
+        self.clear_derived()?;
         progress("derived");
         if search.is_none() {
             self.write_file_anew(&mut receipt)?;

@@ -55,7 +55,8 @@ pub struct Consolidation {
 }
 
 impl Engine {
-    /// Writes pending uses, and lets the graph take in at most `rows` waiting vectors.
+    /// Writes pending uses, lets the graph take in at most `rows` waiting vectors, and saves the derived files when
+    /// they are far behind.
     pub fn maintain(&self, rows: usize, now: Micros) -> Result<Maintained> {
         self.catch_up()?;
         let mut done = Maintained { uses_flushed: self.pending_uses(), ..Maintained::default() };
@@ -73,6 +74,7 @@ impl Engine {
                 break;
             }
         }
+        self.save_if_behind(true, now);
         Ok(done)
     }
 

@@ -9,12 +9,14 @@
 //! **Promises.** A change is on disk and in the picture before its call returns. A call that fails changes nothing.
 //! Every read goes through [`visibility`].
 
+mod derived;
 mod erase;
 mod input;
 mod maintain;
 mod picture;
 mod read;
 mod search;
+mod transfer;
 mod upkeep;
 mod uses;
 pub mod visibility;
@@ -30,6 +32,7 @@ pub use input::{NewMemory, Patch};
 pub use maintain::{Consolidation, Maintained, Moved};
 pub use read::{Item, Listing, Stats, TierCount};
 pub use search::{Hits, Query};
+pub use transfer::{Chunk, Export, Import, Origin, Part};
 pub use upkeep::{Compacted, KnownCopy, Verified};
 pub use visibility::{MASK, Viewer};
 pub use write::{Added, Model};
@@ -39,6 +42,7 @@ use crate::disk::{Disk, DiskOptions};
 use crate::index::keywords::KeywordConfig;
 use crate::index::vectors::VectorConfig;
 use crate::rank::Laws;
+use derived::Saving;
 use picture::Picture;
 use uses::PendingUses;
 
@@ -79,6 +83,7 @@ pub struct Engine {
     in_flight: AtomicUsize,
     /// The picture shows what did not reach the disk, and could not be loaded anew so far.
     outdated: AtomicBool,
+    saving: Saving,
     closed: AtomicBool,
 }
 
@@ -86,7 +91,11 @@ impl Engine {
     /// Opens the store in a directory, making it when it is missing; `None` is a store in RAM.
     pub fn open(directory: Option<&Path>, options: DiskOptions, config: EngineConfig) -> Result<Self> {
         config.laws.check()?;
-        let disk = Disk::open(directory, options)?;
+        Self::over(Disk::open(directory, options)?, config)
+    }
+
+    /// An engine over a disk that is open already.
+    fn over(disk: Disk, config: EngineConfig) -> Result<Self> {
         let mut picture = Picture::new(&config);
         picture.load(&disk)?;
         let now = disk.options().now;
@@ -98,6 +107,7 @@ impl Engine {
             uses: Mutex::default(),
             in_flight: AtomicUsize::new(0),
             outdated: AtomicBool::new(false),
+            saving: Saving::default(),
             closed: AtomicBool::new(false),
         };
         if engine.disk.check_writable().is_ok() && engine.is_erasing()? {
@@ -127,6 +137,7 @@ impl Engine {
             return Ok(());
         }
         let flushed = if self.disk.check_writable().is_ok() { self.flush_uses(now) } else { Ok(()) };
+        self.save_if_behind(false, now);
         self.disk.close()?;
         flushed
     }
@@ -182,8 +193,9 @@ impl Engine {
             fresh.push(picture::Analyzed::new(row)?);
             Ok(())
         })?;
+        let other_model = loaded.model != self.picture.read().model_generation;
         // A damaged row leaves every column, so it is left out by loading anew as it is at open.
-        if loaded.reload || !loaded.damaged.is_empty() {
+        if loaded.reload || other_model || !loaded.damaged.is_empty() {
             return self.reload();
         }
         let model = self.disk_model()?;
@@ -217,6 +229,7 @@ impl Engine {
         fresh.load(&self.disk)?;
         let mut picture = self.picture.write();
         self.count_pending(&mut fresh, |_| true);
+        fresh.follow(&mut picture);
         *picture = fresh;
         self.outdated.store(false, Ordering::SeqCst);
         Ok(())

@@ -7,6 +7,7 @@ use crate::index::vectors::{Prepared, VectorIndex};
 use crate::store::{Columns, metadata};
 
 use super::EngineConfig;
+use super::derived::Saved;
 use super::write::Model;
 
 /// The key under which the disk remembers the model of the vectors.
@@ -21,6 +22,18 @@ pub(super) struct Picture {
     pub(super) model: Option<Model>,
     /// Rows that the disk has but whose checksum fails; they are in no column.
     pub(super) damaged: Vec<Damaged>,
+    /// The generation of the model that the vectors are from.
+    pub(super) model_generation: u32,
+    /// What was wrong with the derived files.
+    pub(super) warnings: Vec<String>,
+    /// Some of the derived files were not what they should be, so they are to be written anew.
+    pub(super) distrusts_saved: bool,
+    /// Nodes that the graph had when it was saved.
+    pub(super) saved_nodes: usize,
+    /// Rows that were read from the disk when it was loaded, the others being in the derived files.
+    pub(super) rows_read: usize,
+    /// Counts the pictures of one engine.
+    pub(super) generation: u64,
     config: EngineConfig,
     commit: u64,
 }
@@ -55,6 +68,12 @@ impl Picture {
             vectors: None,
             model: None,
             damaged: Vec::new(),
+            model_generation: 0,
+            warnings: Vec::new(),
+            distrusts_saved: false,
+            saved_nodes: 0,
+            rows_read: 0,
+            generation: 0,
             config: config.clone(),
             commit: 0,
         }
@@ -76,22 +95,37 @@ impl Picture {
         }
     }
 
-    /// Reads the whole store.
+    /// Takes the place of another picture of the same engine.
+    pub(super) fn follow(&mut self, old: &mut Self) {
+        self.generation = old.generation + 1;
+        let mut warnings = std::mem::take(&mut old.warnings);
+        warnings.append(&mut self.warnings);
+        warnings.dedup();
+        self.warnings = warnings;
+    }
+
+    /// Reads the whole store, from the derived files as far as they hold it.
     pub(super) fn load(&mut self, disk: &Disk) -> Result<()> {
+        self.settle_model(disk)?;
+        let mut saved = Saved::read(disk, &self.config, self.model.as_ref().map(|model| model.dimension));
         loop {
-            if let Some(model) = Self::disk_model(disk)? {
-                self.set_model(model);
-            }
-            let loaded = disk.load(&mut |stored| self.take(Analyzed::new(stored)?))?;
+            let loaded = self.load_from(saved, disk)?;
             // Vectors that another process wrote first of all between the two readings had no index to go to.
-            if self.model.is_none() && Self::disk_model(disk)?.is_some() {
-                *self = Self::new(&self.config);
-                continue;
+            if loaded && (self.model.is_some() || Self::disk_model(disk)?.is_none()) {
+                return Ok(());
             }
-            self.damaged = loaded.damaged;
-            self.set_commit(loaded.commit);
-            return Ok(());
+            let warnings = std::mem::take(&mut self.warnings);
+            *self = Self { warnings, distrusts_saved: self.distrusts_saved, ..Self::new(&self.config) };
+            self.settle_model(disk)?;
+            saved = Saved::default();
         }
+    }
+
+    fn settle_model(&mut self, disk: &Disk) -> Result<()> {
+        if let Some(model) = Self::disk_model(disk)? {
+            self.set_model(model);
+        }
+        Ok(())
     }
 
     /// Reads which model the vectors are from.

@@ -81,6 +81,10 @@ pub struct Stats {
     pub pending_uses: usize,
     /// Memories that the disk holds damaged, as (id, why).
     pub damaged: Vec<(String, String)>,
+    /// Memories that were read one by one when the store was last loaded; the others came from derived files.
+    pub rows_read: usize,
+    /// What is amiss without harm: derived files that were damaged and are built anew, or that cannot be written.
+    pub warnings: Vec<String>,
 }
 
 impl Engine {
@@ -265,6 +269,8 @@ impl Engine {
                     (id, damaged.message.clone())
                 })
                 .collect(),
+            rows_read: picture.rows_read,
+            warnings: picture.warnings.iter().cloned().chain(self.saving.failure()).collect(),
         })
     }
 }

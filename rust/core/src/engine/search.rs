@@ -4,7 +4,7 @@ use super::Engine;
 use super::visibility::Viewer;
 use super::write::Model;
 use crate::base::{Error, MemoryId, Micros, Result, Row, Tier, TopK, limits};
-use crate::index::vectors::{self, Plan};
+use crate::index::vectors::{self, Plan, QueryVector, VectorIndex};
 use crate::rank::{self, Arms};
 use crate::store::Filter;
 
@@ -59,6 +59,48 @@ pub struct Hits {
     pub plan: Option<Plan>,
 }
 
+impl Hits {
+    fn with_capacity(rows: usize) -> Self {
+        Self {
+            rows: Vec::with_capacity(rows),
+            ids: Vec::with_capacity(rows),
+            tiers: Vec::with_capacity(rows),
+            scores: Vec::with_capacity(rows),
+            relevance: Vec::with_capacity(rows),
+            strength: Vec::with_capacity(rows),
+            importance: Vec::with_capacity(rows),
+            vector_scores: Vec::with_capacity(rows),
+            keyword_scores: Vec::with_capacity(rows),
+            searched: 0,
+            plan: None,
+        }
+    }
+}
+
+/// The candidates of both arms by ascending row and, when there is a vector arm, their cosines: what it found brings its
+/// own, the others' are looked up.
+fn united(
+    mut found: Vec<(Row, f32)>,
+    listed: &[(Row, f32)],
+    meaning: Option<(&QueryVector, &VectorIndex)>,
+) -> (Vec<Row>, Option<Vec<f32>>) {
+    let by_row = |(row, _): &(Row, f32)| *row;
+    let Some((vector, index)) = meaning else {
+        let mut rows: Vec<Row> = listed.iter().map(by_row).collect();
+        rows.sort_unstable();
+        return (rows, None);
+    };
+    found.sort_unstable_by_key(by_row);
+    if !listed.is_empty() {
+        let others = listed.iter().map(by_row).filter(|row| found.binary_search_by_key(row, by_row).is_err());
+        let others: Vec<Row> = others.collect();
+        found.extend(others.iter().copied().zip(index.cosines(vector, &others)));
+        found.sort_unstable_by_key(by_row);
+    }
+    let (rows, cosines) = found.into_iter().unzip();
+    (rows, Some(cosines))
+}
+
 impl Engine {
     /// The k best memories that match at all.
     pub fn search(&self, query: &Query<'_>) -> Result<Hits> {
@@ -90,20 +132,10 @@ impl Engine {
             (Some((vector, _)), Some(index)) => Some((vector, index)),
             _ => None,
         };
-        let mut candidates: Vec<Row> = Vec::new();
-        let mut plan = None;
-        if let Some((vector, index)) = meaning {
-            let found = index.search(vector, &mask, wanted);
-            plan = Some(found.plan);
-            candidates.extend(found.rows.iter().map(|(row, _)| *row));
-        }
-        if let Some(words) = &words {
-            candidates.extend(picture.keywords.search(words, &mask, wanted).iter().map(|(row, _)| *row));
-        }
-        candidates.sort_unstable();
-        candidates.dedup();
-
-        let cosine = meaning.map(|(vector, index)| index.cosines(vector, &candidates));
+        let found = meaning.map(|(vector, index)| index.search(vector, &mask, wanted));
+        let plan = found.as_ref().map(|found| found.plan);
+        let listed = words.as_ref().map(|words| picture.keywords.search(words, &mask, wanted)).unwrap_or_default();
+        let (candidates, cosine) = united(found.map(|found| found.rows).unwrap_or_default(), &listed, meaning);
         let keyword = words.as_ref().map(|words| (picture.keywords.scores(words, &candidates), words.ideal()));
         let arms = Arms {
             cosine: cosine.as_deref(),
@@ -129,8 +161,9 @@ impl Engine {
                 best.offer(score, Row(place as u32));
             }
         }
-        let mut hits = Hits { searched: mask.count(), plan, ..Hits::default() };
-        for (place, score) in best.into_sorted() {
+        let best = best.into_sorted();
+        let mut hits = Hits { searched: mask.count(), plan, ..Hits::with_capacity(best.len()) };
+        for (place, score) in best {
             let place = place.index();
             let row = candidates[place];
             hits.rows.push(row);

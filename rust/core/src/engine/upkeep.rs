@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::Engine;
 use crate::base::{EdgeKind, Error, MemoryId, Micros, Result, Row, State};
-use crate::disk::{BackupReport, Event, FILE_NAME, Repaired, VerifyReport};
+use crate::disk::{BackupReport, DERIVED_DIRECTORY, Event, FILE_NAME, Repaired, VerifyReport};
 
 /// A copy of this store that was made elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,8 +61,6 @@ pub struct Compacted {
 const COPIES_KEY: &str = "copies";
 /// Copies that are remembered, the latest.
 const COPIES: usize = 256;
-/// Where files that can be made again lie.
-const DERIVED: &str = "derived";
 
 impl Engine {
     /// What happened to a memory in any state, oldest first. Its making is the first entry.
@@ -106,7 +104,7 @@ impl Engine {
         let (report, repaired) = self.disk.repair(discard)?;
         if repaired.is_some() {
             self.disk.empty_log()?;
-            self.drop_derived()?;
+            self.clear_derived()?;
             self.reload()?;
         }
         Ok(Verified { report, strays: self.strays()?, repaired })
@@ -115,8 +113,7 @@ impl Engine {
     /// Copies the store as it is now into a directory that holds none, verified, and remembers where.
     pub fn backup(&self, directory: &Path, progress: &mut dyn FnMut(u64, u64), now: Micros) -> Result<BackupReport> {
         self.check_open()?;
-        let writable = self.disk.check_writable().is_ok();
-        if writable {
+        if self.disk.check_writable().is_ok() {
             self.flush_uses(now)?;
         }
         if let (Some(own), Ok(other)) = (self.disk.directory(), directory.canonicalize())
@@ -125,15 +122,18 @@ impl Engine {
             return Err(Error::invalid("directory", "is the store's own"));
         }
         let report = self.disk.backup(directory, progress)?;
-        if writable {
-            let path = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
-            self.remember_copy(&path, report.commit, now)?;
-        }
+        self.remember_copy(directory, report.commit, now)?;
         Ok(report)
     }
 
-    /// Notes that a copy of the store, as of a commit, lies elsewhere, so that an erasure can name it.
+    /// Notes that a copy of the store, as of a commit, lies elsewhere, so that an erasure can name it. A handle that may
+    /// not write knows of no copies: it can make one, and erases nothing.
     pub fn remember_copy(&self, path: &Path, commit: u64, now: Micros) -> Result<()> {
+        self.check_open()?;
+        if self.disk.check_writable().is_err() {
+            return Ok(());
+        }
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let path = path.display().to_string();
         let entry = KnownCopy { path, at: now, commit };
         self.commit(self.enter_gate(), now, |_, transaction| {
@@ -202,35 +202,18 @@ impl Engine {
             self.disk.empty_log()?;
             if !purged.is_empty() {
                 self.reload()?;
-                self.drop_derived()?;
+                self.clear_derived()?;
             }
             done.bytes_after = self.disk.size_bytes()?;
             return Ok(done);
         }
     }
 
-    /// Removes the files that can be made again.
-    pub(super) fn drop_derived(&self) -> Result<()> {
-        let Some(directory) = self.disk.directory() else { return Ok(()) };
-        for file in self.disk.other_files()? {
-            if file.starts_with(DERIVED) {
-                let told = |error: std::io::Error| Error::Io {
-                    operation: format!("remove {}", file.display()),
-                    message: error.to_string(),
-                };
-                match std::fs::remove_file(directory.join(&file)) {
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(told(error)),
-                    _ => {}
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Files that are neither SQLite's, nor derived, nor copies of the database that this library keeps.
     fn strays(&self) -> Result<Vec<String>> {
-        let ours =
-            |file: &PathBuf| file.starts_with(DERIVED) || file.to_string_lossy().starts_with(&format!("{FILE_NAME}."));
+        let ours = |file: &PathBuf| {
+            file.starts_with(DERIVED_DIRECTORY) || file.to_string_lossy().starts_with(&format!("{FILE_NAME}."))
+        };
         let strays = self.disk.other_files()?.into_iter().filter(|file| !ours(file));
         Ok(strays.map(|file| file.display().to_string()).collect())
     }

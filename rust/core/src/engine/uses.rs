@@ -1,6 +1,6 @@
 //! Uses: reinforcement by the law, in RAM at once and on disk in groups.
 
-use super::{Engine, picture::Picture};
+use super::{Engine, Viewer, picture::Picture, visibility};
 use crate::base::{Error, Head, MemoryId, Micros, Result, Row};
 use crate::disk::Transaction;
 use crate::rank::Laws;
@@ -44,8 +44,11 @@ impl Engine {
             let mut picture = self.picture.write();
             let mut rows = Vec::with_capacity(ids.len());
             for id in ids {
-                let row = picture.columns.find(*id).filter(|row| picture.columns.alive().contains(*row));
-                rows.push(row.ok_or_else(|| Error::not_found(*id))?);
+                let row = picture.columns.find(*id).ok_or_else(|| Error::not_found(*id))?;
+                if visibility::hidden(&picture.columns, row, &Viewer::owner(), now).is_some() {
+                    return Err(Error::not_found(*id));
+                }
+                rows.push(row);
             }
             let mut uses = self.uses.lock();
             // Who closes says so before he takes the pending uses for the last time.

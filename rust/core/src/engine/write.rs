@@ -9,7 +9,7 @@ use super::input::{NewMemory, Patch, check_name, check_text};
 use super::picture::Picture;
 use super::uses::reinforce;
 use super::{Engine, visibility};
-use crate::base::{Content, EdgeKind, Error, Head, MemoryId, Micros, Result, Row, RowSet, State, limits};
+use crate::base::{Content, EdgeKind, Error, Head, MemoryId, Micros, Result, Row, RowSet, State, Tier, limits};
 use crate::disk::{Arrival, Transaction};
 use crate::index::keywords::{Terms, analyze};
 use crate::index::vectors::{self, Prepared};
@@ -35,6 +35,12 @@ impl<'engine> InFlight<'engine> {
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl<'engine> Gate<'engine> {
+    pub(super) fn new(held: MutexGuard<'engine, ()>, arrival: Arrival<'engine>) -> Self {
+        Self { held, arrival }
     }
 }
 
@@ -201,7 +207,9 @@ impl Engine {
             let (row, mut head) = engine.living(transaction, id, now)?;
             let before = (head.tier, head.pinned);
             let metadata = apply_patch(&mut head, patch, transaction, row)?;
-            if patch.half_life.is_none() && before != (head.tier, head.pinned) {
+            if never_decays(&head) {
+                head.half_life = f32::INFINITY;
+            } else if patch.half_life.is_none() && before != (head.tier, head.pinned) {
                 fit_half_life(&mut head, &engine.config.laws);
             }
             head.version += 1;
@@ -259,7 +267,7 @@ impl Engine {
                 let mut content = Content { text: text.to_owned(), ..content };
                 patch_head(&mut head, patch);
                 patch_content(&mut content, patch);
-                if patch.half_life.is_none() {
+                if patch.half_life.is_none() || never_decays(&head) {
                     head.half_life = rank::birth_half_life(laws, head.tier, head.importance, head.pinned);
                 }
                 self.check_labels(&head)?;
@@ -562,7 +570,8 @@ pub(super) fn later_end(one: Option<Micros>, other: Option<Micros>) -> Option<Mi
 }
 
 fn head_of(item: &NewMemory, text_key: u64, laws: &Laws, told_at: Micros) -> Head {
-    Head {
+    let born = rank::birth_half_life(laws, item.tier, item.importance, item.pinned);
+    let mut head = Head {
         id: item.id,
         state: State::Alive,
         tier: item.tier,
@@ -578,14 +587,16 @@ fn head_of(item: &NewMemory, text_key: u64, laws: &Laws, told_at: Micros) -> Hea
         use_count: 0,
         spaced_uses: 0,
         repeat_count: 0,
-        half_life: item
-            .half_life
-            .unwrap_or_else(|| rank::birth_half_life(laws, item.tier, item.importance, item.pinned)),
+        half_life: item.half_life.unwrap_or(born),
         expires_at: item.expires_at,
         pinned: item.pinned,
         version: 1,
         text_key,
+    };
+    if never_decays(&head) {
+        head.half_life = born;
     }
+    head
 }
 
 fn patch_head(head: &mut Head, patch: &Patch) {
@@ -607,8 +618,12 @@ fn patch_head(head: &mut Head, patch: &Patch) {
     set(&mut head.pinned, patch.pinned.as_ref());
 }
 
-/// After a change of tier, or of what is pinned: what never decays never does, and what decays decays at least as slowly
-/// as a new memory of its tier.
+/// Whatever half-life the caller tells.
+fn never_decays(head: &Head) -> bool {
+    head.pinned || head.tier == Tier::Procedural
+}
+
+/// After a change of tier, or a release: what decays does so at least as slowly as a new memory of its tier.
 fn fit_half_life(head: &mut Head, laws: &Laws) {
     let born = rank::birth_half_life(laws, head.tier, head.importance, head.pinned);
     head.half_life = if head.half_life.is_infinite() { born } else { head.half_life.max(born) };

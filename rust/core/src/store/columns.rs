@@ -1,6 +1,10 @@
 //! One value per memory and field, by row.
 
+mod persist;
+
 use hashbrown::HashTable;
+
+pub use persist::ColumnsSaver;
 
 use super::metadata::MetadataIndex;
 use super::names::Names;

@@ -3,10 +3,13 @@
 //! A key is the path of a scalar inside the JSON object, joined with dots. The elements of a list count each as a
 //! value of the list's key, so `{"projects": ["a", "b"]}` is found by `projects = "a"`.
 
+mod persist;
+
+pub(super) use persist::MetadataSaver;
 use rustc_hash::FxHashMap;
 use serde_json::Value as Json;
 
-use crate::base::{Error, Result, Row, limits};
+use crate::base::{Error, Result, Row, RowSet, limits};
 
 /// A scalar as filters compare it.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,6 +127,23 @@ impl MetadataIndex {
         if let Some(metadata) = metadata {
             self.insert(row, metadata);
         }
+    }
+
+    /// Takes out whatever was entered for these rows, in one pass over everything.
+    pub fn remove_rows(&mut self, gone: &RowSet) {
+        if self.entered.is_empty() || gone.is_empty() {
+            return;
+        }
+        self.entered.retain(|row, _| !gone.contains(Row(*row)));
+        self.keys.retain(|_, key| {
+            key.present.retain(|row, _| !gone.contains(Row(*row)));
+            key.numbers.retain(|(row, _)| !gone.contains(Row(*row)));
+            key.rows.retain(|_, rows| {
+                rows.retain(|row| !gone.contains(Row(*row)));
+                !rows.is_empty()
+            });
+            !key.present.is_empty()
+        });
     }
 
     /// Enters the metadata of a row that has none here.

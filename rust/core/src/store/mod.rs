@@ -9,5 +9,5 @@ pub mod filter;
 pub mod metadata;
 mod names;
 
-pub use columns::Columns;
+pub use columns::{Columns, ColumnsSaver};
 pub use filter::{Condition, Field, Filter, Test, Value};

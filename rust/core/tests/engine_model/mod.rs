@@ -134,10 +134,7 @@ impl Naive {
     }
 
     pub fn used(&mut self, handle: usize, ids: &[MemoryId], now: Micros) -> Answer<()> {
-        let rows: Vec<usize> = ids
-            .iter()
-            .map(|id| self.find(*id).filter(|row| self.rows[*row].head.state == State::Alive).ok_or(Refusal::NotFound))
-            .collect::<Answer<_>>()?;
+        let rows: Vec<usize> = ids.iter().map(|id| self.living(*id, now)).collect::<Answer<_>>()?;
         self.pending[handle].extend(rows.into_iter().map(|row| (row, now)));
         Ok(())
     }
@@ -206,7 +203,7 @@ impl Naive {
                     use_count: 0,
                     spaced_uses: 0,
                     repeat_count: 0,
-                    half_life: item.half_life.unwrap_or(born),
+                    half_life: item.half_life.filter(|_| born < f32::INFINITY).unwrap_or(born),
                     expires_at: item.expires_at,
                     pinned: item.pinned,
                     version: 1,
@@ -239,8 +236,10 @@ impl Naive {
         let Kept { head, content, .. } = &mut self.rows[row];
         let (tier, pinned) = (head.tier, head.pinned);
         change(head, content, patch);
-        if patch.half_life.is_none() && (tier, pinned) != (head.tier, head.pinned) {
-            let born = rank::birth_half_life(&self.laws, head.tier, head.importance, head.pinned);
+        let born = rank::birth_half_life(&self.laws, head.tier, head.importance, head.pinned);
+        if born == f32::INFINITY {
+            head.half_life = born;
+        } else if patch.half_life.is_none() && (tier, pinned) != (head.tier, head.pinned) {
             head.half_life = if head.half_life == f32::INFINITY { born } else { born.max(head.half_life) };
         }
         head.version += 1;
@@ -276,9 +275,9 @@ impl Naive {
             text_key: Head::text_key(text),
             ..new.head
         };
-        if patch.half_life.is_none() {
-            let Head { tier, importance, pinned, .. } = new.head;
-            new.head.half_life = rank::birth_half_life(&self.laws, tier, importance, pinned);
+        let born = rank::birth_half_life(&self.laws, new.head.tier, new.head.importance, new.head.pinned);
+        if patch.half_life.is_none() || born == f32::INFINITY {
+            new.head.half_life = born;
         }
         self.rows.push(new);
         self.edges.insert((self.rows.len() - 1, old, Kind::Supersedes));

@@ -12,6 +12,7 @@
 
 mod function_words;
 mod normalize;
+mod persist;
 mod pool;
 mod postings;
 mod query;
@@ -25,6 +26,7 @@ mod tests;
 
 use rustc_hash::FxHashMap;
 
+pub use self::persist::KeywordsSaver;
 use self::postings::{Entry, Lists};
 pub use self::query::Query;
 use self::search::{Cursor, Norm, Scale};
@@ -35,6 +37,16 @@ use crate::base::{Error, Result, Row, RowSet, limits};
 /// Texts, with other words, that every store is taken to hold besides its own. With a handful of memories the word they
 /// share is still a rare word of the language, and its match has to count for something.
 const UNSEEN_TEXTS: f32 = 30.0;
+
+/// A number that is another one when texts are cut into other terms: an index that was saved before is then of no use.
+pub fn fingerprint() -> u64 {
+    const TEXT: &str = "The runners' Naïve café-owners were re-reading 3.50 mails (user@example.org, ISSUE-1024, v2.0.1) at \
+        10:30; getUserName() studies companies' children, ＦＵＬＬ１２３ ﬁne. 主任李明的邮件要正式，会议改到8月3日。東京タワー 한국어 ÅNGSTRÖM ß";
+    let terms = analyze(TEXT);
+    let bytes = terms.counts().iter().flat_map(|(hash, count)| [*hash, u64::from(*count)]).flat_map(u64::to_le_bytes);
+    let bytes: Vec<u8> = bytes.chain(u64::from(terms.len_tokens()).to_le_bytes()).collect();
+    xxhash_rust::xxh3::xxh3_64(&bytes)
+}
 
 /// The two constants of BM25.
 #[derive(Debug, Clone, Copy, PartialEq)]

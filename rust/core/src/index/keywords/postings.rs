@@ -1,6 +1,8 @@
 //! In which rows a term stands, and how often: 128 postings to a packed block with its bounds, the newest as gaps of
 //! variable length in the [`Pool`]. Rows only ever ascend, so a list only grows at its end.
 
+mod persist;
+
 use super::pool::{LONGEST, Pool, Slice};
 
 /// Postings in a block.
@@ -96,22 +98,7 @@ impl Lists {
 
     fn add(&mut self, number: u32, row: u32, frequency: u8, lengths: &[u16]) {
         let list = &mut self.many[number as usize];
-        // The first row is a gap from just below row 0.
-        let gap = u64::from(row.wrapping_sub(list.last));
-        let mut bytes = [0; POSTING_BYTES];
-        let mut count = 0;
-        let mut rest = gap << 1 | u64::from(frequency > 1);
-        while rest >= 0x80 {
-            bytes[count] = rest as u8 | 0x80;
-            rest >>= 7;
-            count += 1;
-        }
-        bytes[count] = rest as u8;
-        count += 1;
-        if frequency > 1 {
-            bytes[count] = frequency;
-            count += 1;
-        }
+        let (bytes, count) = posting(list.last, row, frequency);
         self.pool.append(&mut list.tail, &bytes[..count]);
         list.tail_count += 1;
         list.tail_bound.widen(frequency, lengths[row as usize]);
@@ -174,6 +161,26 @@ impl Lists {
             + self.sealed.iter().map(sealed).sum::<usize>()
             + self.pool.heap_bytes()
     }
+}
+
+/// One posting of a tail, and how many of its bytes count. The first row is a gap from just below row 0.
+fn posting(before: u32, row: u32, frequency: u8) -> ([u8; POSTING_BYTES], usize) {
+    let gap = u64::from(row.wrapping_sub(before));
+    let mut bytes = [0; POSTING_BYTES];
+    let mut count = 0;
+    let mut rest = gap << 1 | u64::from(frequency > 1);
+    while rest >= 0x80 {
+        bytes[count] = rest as u8 | 0x80;
+        rest >>= 7;
+        count += 1;
+    }
+    bytes[count] = rest as u8;
+    count += 1;
+    if frequency > 1 {
+        bytes[count] = frequency;
+        count += 1;
+    }
+    (bytes, count)
 }
 
 impl Sealed {

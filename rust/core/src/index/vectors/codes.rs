@@ -1,6 +1,8 @@
 //! The matrix that is scanned: one row of i8 codes per vector, in whole cache lines, and two numbers beside it.
 
-use crate::base::Row;
+mod persist;
+
+use crate::base::{Blob, Row};
 
 /// Rows per chunk. A chunk is allocated when its first vector comes, and grows with them.
 const CHUNK_ROWS: usize = 4_096;
@@ -155,12 +157,40 @@ impl Codes {
     }
 }
 
-/// The f16 values of every row that has a vector: the truth that search rescores from. Nothing else touches where
-/// they lie, so that they can move into a mapped file.
+/// The f16 values of every row that has a vector: the truth that search rescores from. They lie in RAM, or in a file
+/// that was saved and mapped; nothing outside knows which.
 #[derive(Debug)]
 pub(super) struct Halves {
     dimension: usize,
-    chunks: Vec<Vec<u16>>,
+    chunks: Vec<HalfChunk>,
+}
+
+#[derive(Debug)]
+enum HalfChunk {
+    Own(Vec<u16>),
+    /// Bytes that [`Blob::numbers`] gives as numbers.
+    Saved(Blob),
+}
+
+impl HalfChunk {
+    #[inline]
+    fn values(&self) -> &[u16] {
+        match self {
+            Self::Own(values) => values,
+            Self::Saved(blob) => blob.numbers().expect("asked when it was saved"),
+        }
+    }
+
+    /// The values in RAM, to be written to.
+    fn own(&mut self) -> &mut Vec<u16> {
+        if let Self::Saved(_) = self {
+            *self = Self::Own(self.values().to_vec());
+        }
+        match self {
+            Self::Own(values) => values,
+            Self::Saved(_) => unreachable!("it was brought into RAM"),
+        }
+    }
 }
 
 impl Halves {
@@ -171,9 +201,9 @@ impl Halves {
     pub(super) fn put(&mut self, row: Row, bits: &[u16]) {
         let (chunk, place) = split(row);
         if chunk >= self.chunks.len() {
-            self.chunks.resize_with(chunk + 1, Vec::new);
+            self.chunks.resize_with(chunk + 1, || HalfChunk::Own(Vec::new()));
         }
-        let chunk = &mut self.chunks[chunk];
+        let chunk = self.chunks[chunk].own();
         grow(chunk, place, self.dimension, 0);
         chunk[place * self.dimension..][..self.dimension].copy_from_slice(bits);
     }
@@ -182,12 +212,18 @@ impl Halves {
     #[inline]
     pub(super) fn get(&self, row: Row) -> &[u16] {
         let (chunk, place) = split(row);
-        &self.chunks[chunk][place * self.dimension..][..self.dimension]
+        &self.chunks[chunk].values()[place * self.dimension..][..self.dimension]
     }
 
+    /// Bytes on the heap; what is mapped is not.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.capacity() * size_of::<u16>()).sum::<usize>()
-            + self.chunks.capacity() * size_of::<Vec<u16>>()
+        let own = |chunk: &HalfChunk| match chunk {
+            HalfChunk::Own(values) => values.capacity() * size_of::<u16>(),
+            // A file so small that it was read rather than mapped.
+            HalfChunk::Saved(blob) if blob.is_in_ram() => blob.bytes().len(),
+            HalfChunk::Saved(_) => 0,
+        };
+        self.chunks.iter().map(own).sum::<usize>() + self.chunks.capacity() * size_of::<HalfChunk>()
     }
 }
 

@@ -6,6 +6,7 @@
 //! when too much of it is dead; only checked codes go in; the predicate cannot panic; and a row that comes out counts
 //! only if the mask says so too. An error of the library takes the graph out of service, never the search.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex, RwLock, RwLockWriteGuard};
@@ -46,6 +47,27 @@ pub(super) struct Graph {
     building: AtomicUsize,
     building_bytes: AtomicUsize,
     failure: Mutex<Option<String>>,
+}
+
+/// The graph of an index in the hands of who saves it. Walks go on meanwhile, and so does everything but the graph's
+/// own growth.
+#[derive(Debug)]
+pub struct SavedGraph {
+    pub(super) graph: Arc<Graph>,
+    pub(super) dimension: usize,
+    pub(super) config: VectorConfig,
+}
+
+impl SavedGraph {
+    /// The serving graph as bytes; nothing when none serves.
+    pub fn to_bytes(&self) -> Option<Vec<u8>> {
+        self.graph.to_bytes(self.dimension, &self.config)
+    }
+
+    /// How many nodes it has now.
+    pub fn nodes(&self) -> usize {
+        self.graph.with(|built| built.nodes).unwrap_or(0)
+    }
 }
 
 /// What a walk came back with.
@@ -178,9 +200,9 @@ impl Graph {
         self.failure.lock().get_or_insert(failure);
     }
 
-    /// One more row has a vector.
-    pub(super) fn count_in(&mut self) {
-        *self.waiting.get_mut() += 1;
+    /// So many more rows have a vector.
+    pub(super) fn count_in(&self, rows: usize) {
+        self.waiting.fetch_add(rows, Ordering::Relaxed);
     }
 
     /// Rows that were given a vector and that no graph holds yet, as of the last look of `absorb`.
@@ -294,7 +316,7 @@ impl Graph {
 
     /// Puts a saved graph into service. The caller has verified a checksum of the bytes: the library believes them.
     pub(super) fn restore(
-        &mut self,
+        &self,
         bytes: &[u8],
         present: &RowSet,
         dimension: usize,
@@ -302,11 +324,12 @@ impl Graph {
     ) -> Result<()> {
         let built = Self::read(bytes, present, dimension, config)
             .map_err(|message| Error::Corrupt { what: "the saved graph".into(), message })?;
-        *self.waiting.get_mut() = missing(present, &built.rows).count();
-        *self.next.get_mut() = None;
-        *self.failure.get_mut() = None;
-        *self.serving.get_mut() = Some(built);
-        *self.serves.get_mut() = true;
+        let mut next = self.next.lock();
+        *next = None;
+        *self.failure.lock() = None;
+        self.waiting.store(missing(present, &built.rows).count(), Ordering::Relaxed);
+        *self.serving.write() = Some(built);
+        self.serves.store(true, Ordering::Release);
         Ok(())
     }
 

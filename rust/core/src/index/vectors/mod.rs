@@ -10,6 +10,7 @@ mod duplicates;
 mod flat;
 mod graph;
 mod kernels;
+mod persist;
 mod planner;
 mod prepared;
 #[cfg(test)]
@@ -21,7 +22,11 @@ use kernels::Kernels;
 use planner::Way;
 
 pub use duplicates::near_duplicate_pairs;
+pub use graph::SavedGraph;
+pub use persist::VectorsSaver;
 pub use prepared::{Prepared, QueryVector, prepare, query_vector};
+
+use std::sync::Arc;
 
 use crate::base::{Result, Row, RowSet};
 
@@ -131,7 +136,8 @@ pub struct VectorIndex {
     halves: Halves,
     present: RowSet,
     count: usize,
-    graph: Graph,
+    /// Shared with who saves it, which takes too long to hold the index for.
+    graph: Arc<Graph>,
 }
 
 impl VectorIndex {
@@ -145,7 +151,7 @@ impl VectorIndex {
             halves: Halves::new(dimension),
             present: RowSet::new(),
             count: 0,
-            graph: Graph::default(),
+            graph: Arc::default(),
         }
     }
 
@@ -165,7 +171,7 @@ impl VectorIndex {
         self.halves.put(row, prepared.f16_bits(i));
         self.present.insert(row);
         self.count += 1;
-        self.graph.count_in();
+        self.graph.count_in(1);
     }
 
     /// Whether the row has a vector.
@@ -303,12 +309,17 @@ impl VectorIndex {
 
     /// The serving graph as bytes, to be kept in a file with a checksum. Nothing when there is none.
     pub fn graph_to_bytes(&self) -> Option<Vec<u8>> {
-        self.graph.to_bytes(self.dimension, &self.config)
+        self.saved_graph().to_bytes()
+    }
+
+    /// The graph, to be saved without the index in hand.
+    pub fn saved_graph(&self) -> SavedGraph {
+        SavedGraph { graph: Arc::clone(&self.graph), dimension: self.dimension, config: self.config.clone() }
     }
 
     /// Puts a graph saved from the same vectors into service, after they were inserted. The caller has verified a
     /// checksum: usearch believes what it is given. An error leaves the index as it was, and a graph is built anew.
-    pub fn graph_from_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+    pub fn graph_from_bytes(&self, bytes: &[u8]) -> Result<()> {
         self.graph.restore(bytes, &self.present, self.dimension, &self.config)
     }
 }
