@@ -21,26 +21,31 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from stateful import DAY, FIELDS, GRANT, MOST, PICKS, TEXTS, VECTORS, Machine, Memory, assert_same
-from tiermem_fast import MemoryNotFound, TierMemory
+from tiermem_fast import ErasureReceipt, MemoryNotFound, TierMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # In a process of its own: one that opens and closes a file by itself drops the locks that SQLite holds on it.
+# What is made, and the places of what it is made from, counted from the youngest memory.
+BONDS = st.lists(st.tuples(TEXTS, FIELDS, st.sets(st.integers(0, 5), min_size=1, max_size=2)), min_size=1, max_size=3)
 COPY = "import shutil, sys; shutil.copytree(sys.argv[1], sys.argv[2], ignore=shutil.ignore_patterns(*sys.argv[3:]))"
 
 
 class DiskMachine(Machine):
     """The machine with what takes memories out of the store for good, and with all the ways to make a second store of it."""
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(items=st.lists(st.tuples(TEXTS, FIELDS, VECTORS), min_size=5, max_size=5), bonds=BONDS)
+    def open_both(self, items, bonds) -> None:
+        super().open_both()
         self.room = Path(tempfile.mkdtemp(prefix="tiermem-copies-"))
         self.copies = 0
         # The uses that no commit holds yet: what these memories were before them.
         self.unwritten: dict[str, Memory] = {}
         self.commit = 0
-        self.receipts: list = []
+        self.receipts: list[ErasureReceipt] = []
+        self.add_many(items=items, given_vectors=True)
+        self.derive(bonds=bonds)
 
     def teardown(self) -> None:
         super().teardown()
@@ -115,15 +120,17 @@ class DiskMachine(Machine):
 
     # ------------------------------------------------------------------ operations
 
-    @precondition(lambda self: self.memories and len(self.memories) < MOST)
-    @rule(text=TEXTS, fields=FIELDS, picks=st.lists(PICKS, min_size=1, max_size=3), vector=VECTORS)
-    def derive(self, text, fields, picks, vector) -> None:
-        fields, places = self.dated(fields), {pick % len(self.memories) for pick in picks}
-        sources = [self.memories[place].id for place in sorted(places)]
-        added = self.mem.add(text, vector=np.array(vector, np.float32), derived_from=sources, now=self.now, **fields)
-        self.take(added, text, fields, vector)
-        if added.created:
-            self.memories[-1].derived_from = tuple(sources)
+    @precondition(lambda self: self.memories and len(self.memories) < MOST - 3)
+    @rule(bonds=BONDS)
+    def derive(self, bonds) -> None:
+        for text, fields, places in bonds:
+            told = self.dated(fields)
+            older = sorted({len(self.memories) - 1 - place % len(self.memories) for place in places})
+            sources = tuple(self.memories[place].id for place in older)
+            added = self.mem.add(text, derived_from=sources, now=self.now, **told)
+            self.take(added, text, told, None)
+            if added.created:
+                self.memories[-1].derived_from = sources
 
     @precondition(lambda self: self.living())
     @rule(picks=st.lists(PICKS, min_size=1, max_size=4))
@@ -151,18 +158,29 @@ class DiskMachine(Machine):
         if gone:
             self.receipts.append(receipt)
 
+    def others_hang_on(self) -> list[str]:
+        """Memories that others were made from, and versions before and after others."""
+        ids = {id for one in self.memories for id in (*one.derived_from, one.supersedes, one.superseded_by)}
+        return [one.id for one in self.memories if one.id in ids]
+
     @precondition(lambda self: self.memories)
-    @rule(picks=st.lists(PICKS, min_size=1, max_size=3), everything_tied=st.booleans())
-    def erase_by_ids(self, picks, everything_tied) -> None:
-        asked = sorted({self.memories[pick % len(self.memories)].id for pick in picks})
+    @rule(picks=st.lists(PICKS, min_size=1, max_size=2), everything_tied=st.booleans(), any_at_all=st.booleans())
+    def erase_by_ids(self, picks, everything_tied, any_at_all) -> None:
+        ids = [one.id for one in self.memories]
+        if not any_at_all:
+            ids = self.others_hang_on() or ids
+        asked = sorted({ids[pick % len(ids)] for pick in picks})
         self.erase(asked, everything_tied, ids=asked)
 
     @rule(session=st.sampled_from(["s1", "s2", "s3"]), everything_tied=st.booleans())
     def erase_a_session(self, session, everything_tied) -> None:
         self.erase([one.id for one in self.memories if one.session == session], everything_tied, session=session)
 
-    @rule(days=st.sampled_from([0.0, 0.0, 1.0]))
-    def compact(self, days) -> None:
+    @rule(picks=st.lists(PICKS, max_size=2), wait=st.sampled_from([0.0, DAY]), days=st.sampled_from([0.0, 1.0]))
+    def compact(self, picks, wait, days) -> None:
+        if picks and self.living():
+            self.forget(picks=picks)
+        self.now += wait
         gone = {one.id for one in self.forgotten() if one.hidden_at <= self.now - days * DAY}
         report = self.mem.compact(hidden_for_days=days, now=self.now)
         assert (report.forgotten, report.merged) == (len(gone), 0)
@@ -195,9 +213,11 @@ class DiskMachine(Machine):
             self.compare_keys(mem)
         file.unlink()
 
-    @rule(goes_on=st.booleans(), with_shared_memory=st.booleans())
-    def kill(self, goes_on, with_shared_memory) -> None:
-        """What a process that dies now leaves, and the next one finds."""
+    @rule(picks=st.lists(PICKS, max_size=3), goes_on=st.booleans(), with_shared_memory=st.booleans())
+    def kill(self, picks, goes_on, with_shared_memory) -> None:
+        """What a process that dies now, perhaps soon after some uses, leaves, and the next one finds."""
+        if picks and self.living():
+            self.use(picks=picks)
         place = self.new_place()
         ignored = [] if with_shared_memory else ["*-shm"]
         subprocess.run([sys.executable, "-I", "-S", "-c", COPY, self.directory, place, *ignored], check=True)
@@ -226,7 +246,7 @@ class DiskMachine(Machine):
 
     @invariant()
     def a_commit_takes_the_uses_along(self) -> None:
-        if not hasattr(self, "mem") or not hasattr(self, "unwritten"):
+        if not hasattr(self, "mem"):
             return
         commit = self.mem.stats(now=self.now).commit
         if commit != self.commit:
@@ -234,7 +254,7 @@ class DiskMachine(Machine):
 
     @invariant()
     def the_receipts_are_kept(self) -> None:
-        if hasattr(self, "mem") and hasattr(self, "receipts"):
+        if hasattr(self, "mem"):
             assert self.mem.erasures() == self.receipts
 
 
