@@ -233,7 +233,7 @@ MEMORIES = st.fixed_dictionaries(
         "private": st.dictionaries(TEXTS, JSON, max_size=3),
         "metadata": st.dictionaries(TEXTS, JSON, max_size=3),
         "created_at": TIMES,
-        "expires_at": st.floats(NOW + 1, 2 * NOW).map(lambda seconds: round(seconds, 3)),
+        "expires_at": st.floats(NOW + 60, 2 * NOW).map(lambda seconds: round(seconds, 3)),
         "half_life": st.floats(1, 1e9, width=32) | st.just(float("inf")),
         "pinned": st.booleans(),
         "idempotency_key": NAMES,
