@@ -26,9 +26,9 @@ from tiermem_fast import ErasureReceipt, MemoryNotFound, TierMemory
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# In a process of its own: one that opens and closes a file by itself drops the locks that SQLite holds on it.
 # What is made, and the places of what it is made from, counted from the youngest memory.
 BONDS = st.lists(st.tuples(TEXTS, FIELDS, st.sets(st.integers(0, 5), min_size=1, max_size=2)), min_size=1, max_size=3)
+# In a process of its own: one that opens and closes a file by itself drops the locks that SQLite holds on it.
 COPY = "import shutil, sys; shutil.copytree(sys.argv[1], sys.argv[2], ignore=shutil.ignore_patterns(*sys.argv[3:]))"
 
 
@@ -260,7 +260,7 @@ class DiskMachine(Machine):
 
 TestDiskMachine = DiskMachine.TestCase
 if "HYPOTHESIS_PROFILE" not in os.environ:
-    TestDiskMachine.settings = settings(max_examples=25, stateful_step_count=40)
+    TestDiskMachine.settings = settings(max_examples=50, stateful_step_count=40)
 
 
 @pytest.mark.slow
