@@ -260,7 +260,7 @@ class DiskMachine(Machine):
 
 TestDiskMachine = DiskMachine.TestCase
 if "HYPOTHESIS_PROFILE" not in os.environ:
-    TestDiskMachine.settings = settings(max_examples=50, stateful_step_count=40)
+    TestDiskMachine.settings = settings(max_examples=30, stateful_step_count=40)
 
 
 @pytest.mark.slow
