@@ -551,6 +551,9 @@ WITH_TIME: dict[str, Callable[[Store, Any], object]] = {
     "search": lambda store, now: store.mem.search("alpha", now=now),
     "list": lambda store, now: store.mem.list(now=now),
     "count": lambda store, now: store.mem.count(now=now),
+    "observe": lambda store, now: store.mem.observe("I prefer tea", now=now),
+    "explain": lambda store, now: store.mem.explain(store.id, query="alpha", now=now),
+    "strength_curve": lambda store, now: store.mem.strength_curve(store.id, days=3, now=now),
     "brief": lambda store, now: store.mem.brief("alpha", now=now),
     "stats": lambda store, now: store.mem.stats(now=now),
     "maintain": lambda store, now: store.mem.maintain(now=now),
@@ -746,7 +749,18 @@ class TestAfterClose:
         fates = {row["state"]: row["id"] for row in store.mem.sql("select id, state from memories order by id desc")}
         store.id, store.forgotten = fates["alive"], fates["forgotten"]
         before = store.dump()
-        writes = {"add", "add_many", "update", "supersede", "forget", "restore", "used", "consolidate", "import_jsonl"}
+        writes = {
+            "add",
+            "add_many",
+            "observe",
+            "update",
+            "supersede",
+            "forget",
+            "restore",
+            "used",
+            "consolidate",
+            "import_jsonl",
+        }
         writes |= {"erase", "compact"}
         for method in sorted(writes):
             with pytest.raises(ReadOnlyStore):

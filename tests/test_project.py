@@ -90,9 +90,15 @@ def test_nothing_that_was_read_is_executed(project_root: Path) -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert executing.isdisjoint(name.partition(".")[0] for name in names), path
+            # PyYAML is read in one place, which takes nodes and never makes objects of tags.
+            allowed = {"yaml"} if path.name == "located.py" else set()
+            assert (executing - allowed).isdisjoint(name.partition(".")[0] for name in names), path
             called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
             assert called not in {"eval", "exec", "compile"}, path
+    located = (project_root / "python" / "tiermem_fast" / "located.py").read_text(encoding="utf-8")
+    assert set(re.findall(r"yaml\.(\w+)", located)) <= {
+        "parse", "compose", "SafeLoader", "AliasEvent", "YAMLError", "SequenceNode", "MappingNode", "ScalarNode", "org",
+    }  # fmt: skip
 
 
 def fenced(text: str, language: str) -> list[str]:

@@ -431,6 +431,13 @@ READERS: dict[str, Callable[[TierMemory, Any], list[str]]] = {
     ],
     "export_jsonl": lambda mem, grant: [exported(mem, grant)],
     "get": lambda mem, grant: [repr(got(mem, row["id"], grant)) for row in mem.sql("select id from memories")],
+    "explain": lambda mem, grant: [
+        repr(mem.explain(row["id"], query="the wombat sleeps at noon", grant=grant, now=NOW)).replace("tier=<", "the wombat of tier=<")
+        for row in mem.sql("select id from memories where labels is not null")
+    ],
+    "strength_curve": lambda mem, grant: [
+        repr(faded(mem, row["id"], grant)) for row in mem.sql("select id from memories where labels is not null")
+    ],
 }  # fmt: skip
 
 
@@ -546,6 +553,13 @@ class TestRights:
             mem.get(shown, now=NOW)
         mem.update(shown, labels=[], now=NOW)
         assert mem.get(shown, now=NOW).labels == ()
+
+
+def faded(mem: TierMemory, id: str, grant: Any) -> str:
+    try:
+        return f"the wombat fades: {mem.strength_curve(id, days=1, grant=grant, now=NOW)}"
+    except AccessDenied:
+        return ""
 
 
 def got(mem: TierMemory, id: str, grant: Any) -> MemoryItem | None:

@@ -793,6 +793,20 @@ def test_memory_is_bounded_by_the_chunk(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_an_erasure_beside_an_export_says_so_and_is_completed(tmp_path):
+    with TierMemory.open(tmp_path / "store", now=NOW) as mem:
+        ids = mem.add_many([f"canary {place} xyzzy" for place in range(20)], now=NOW)
+        export = mem._engine.export(True, NOW)
+        export.chunk(5)
+        receipt = mem.erase(ids[7], now=NOW)
+        assert not receipt.log_emptied
+        assert receipt.residues
+        export.close()
+        mem.maintain(now=NOW)
+        assert not any(b"canary 7 xyzzy" in path.read_bytes() for path in (tmp_path / "store").rglob("*.*"))
+
+
+@pytest.mark.slow
 def test_memory_is_bounded_with_fifty_thousand(tmp_path):
     vectors = np.random.default_rng(3).normal(size=(50_000, 384)).astype(np.float32)
     with TierMemory.open(tmp_path / "store", durability="normal", now=NOW) as mem:

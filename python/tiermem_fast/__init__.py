@@ -31,6 +31,8 @@ from .errors import (
     TiermemError,
 )
 from .memory import TierMemory
+from .policy.access import Grant
+from .policy.policies import Policies
 from .results import AddedId, Hits
 from .tiers import Source, Tier
 
@@ -44,8 +46,10 @@ if TYPE_CHECKING:
         BriefingItem,
         CompactReport,
         ConsolidationReport,
+        Decision,
         Dropped,
         ErasureReceipt,
+        Explanation,
         Hit,
         ImportReport,
         MemoryItem,
@@ -66,10 +70,13 @@ __all__ = [
     "Config",
     "ConsolidationReport",
     "CorruptStore",
+    "Decision",
     "Dropped",
     "DurabilityError",
     "Embedder",
     "ErasureReceipt",
+    "Explanation",
+    "Grant",
     "Hit",
     "Hits",
     "ImportReport",
@@ -79,6 +86,7 @@ __all__ = [
     "MemoryNotFound",
     "ModelMismatch",
     "NewerFormat",
+    "Policies",
     "ReadOnlyStore",
     "SnapshotReport",
     "Source",
@@ -110,9 +118,11 @@ _LATER = {
     "CompactReport": "models",
     "Config": "config",
     "ConsolidationReport": "models",
+    "Decision": "models",
     "Dropped": "models",
     "Embedder": "embedding",
     "ErasureReceipt": "models",
+    "Explanation": "models",
     "Hit": "models",
     "ImportReport": "models",
     "MemoryItem": "models",

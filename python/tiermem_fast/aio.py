@@ -65,6 +65,7 @@ class AsyncTierMemory:
 
     add = _in_thread(TierMemory.add)
     add_many = _in_thread(TierMemory.add_many)
+    observe = _in_thread(TierMemory.observe)
     update = _in_thread(TierMemory.update)
     supersede = _in_thread(TierMemory.supersede)
     forget = _in_thread(TierMemory.forget)
@@ -77,6 +78,8 @@ class AsyncTierMemory:
     list = _in_thread(TierMemory.list)
     count = _in_thread(TierMemory.count)
     history = _in_thread(TierMemory.history)
+    explain = _in_thread(TierMemory.explain)
+    strength_curve = _in_thread(TierMemory.strength_curve)
     sql = _in_thread(TierMemory.sql)
     brief = _in_thread(TierMemory.brief)
     snapshot = _in_thread(TierMemory.snapshot)

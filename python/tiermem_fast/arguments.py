@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = [
     "FIELDS",
     "PATCHABLE",
-    "Grant",
     "as_config",
     "at_place",
     "check_matrix",
@@ -38,7 +37,6 @@ __all__ = [
     "one_vector",
     "plain",
     "refuse_unknown",
-    "rights_of",
     "whole_number",
 ]
 
@@ -51,9 +49,6 @@ FIELDS = frozenset(
     }
 )  # fmt: skip
 PATCHABLE = FIELDS - {"created_at", "derived_from", "idempotency_key"}
-
-Grant = Mapping[str, Any]
-"""What a reader may see beyond the public: ``{"labels": [...], "fields": [...]}``."""
 
 
 def as_config(config: Config | Mapping[str, Any] | None) -> Config | None:
@@ -286,12 +281,3 @@ def _comparable(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_comparable(one) for one in value]
     return value
-
-
-def rights_of(grant: Grant | None) -> dict[str, Any] | None:
-    """A grant as the core reads it."""
-    if grant is None:
-        return None
-    if not isinstance(grant, Mapping) or not grant.keys() <= {"labels", "fields"}:
-        raise InvalidInput.of("grant", f'{shown(grant)} is not a dict of "labels" and "fields"')
-    return dict(grant)

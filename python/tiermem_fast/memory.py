@@ -7,8 +7,10 @@ Calls the native module, which nobody else does but :mod:`.kernels`, and the pol
 from __future__ import annotations
 
 import builtins
+import contextlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -20,7 +22,6 @@ from . import _core
 from .arguments import (
     FIELDS,
     PATCHABLE,
-    Grant,
     as_config,
     at_place,
     check_matrix,
@@ -32,10 +33,11 @@ from .arguments import (
     one_vector,
     plain,
     refuse_unknown,
-    rights_of,
     whole_number,
 )
 from .errors import InvalidInput, MemoryNotFound, ModelMismatch, ReadOnlyStore, TiermemError, shown
+from .policy.access import OWNER, Grant, labels_of, rights_of, tiers_for
+from .policy.policies import Policies, with_extractor
 from .policy.relevance import LEAST_RELEVANCE, calibrate, relevance_of
 from .results import AddedId, Hits
 from .tiers import Tier
@@ -53,7 +55,9 @@ if TYPE_CHECKING:
         Briefing,
         CompactReport,
         ConsolidationReport,
+        Decision,
         ErasureReceipt,
+        Explanation,
         ImportReport,
         MaintenanceReport,
         MemoryItem,
@@ -61,7 +65,8 @@ if TYPE_CHECKING:
         Stats,
         VerifyReport,
     )
-    from .policy.briefing import Candidate, DroppedCandidate
+    from .policy.observing import Extractor, Observer
+    from .policy.procedures import ProcedureSource
     from .policy.tokens import TokenCounter
     from .snapshot import Progress
 
@@ -72,10 +77,6 @@ CHUNK: Final = 4_096
 
 _EXTERNAL = "external"
 """The model of vectors that came without an embedder."""
-
-_SEARCHED_TIERS = ("semantic", "episodic", "procedural")
-_SEARCHED = 50
-"""Memories that a briefing looks at, at most, to answer its question."""
 
 
 class TierMemory:
@@ -93,7 +94,9 @@ class TierMemory:
     (True, 'Replies to Director Li stay formal')
     """
 
-    __slots__ = ("__weakref__", "_config", "_embedder", "_engine", "_floor", "_path", "_read_only")
+    __slots__ = (
+        "__weakref__", "_config", "_embedder", "_engine", "_floor", "_observer", "_path", "_policies", "_read_only",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -103,6 +106,7 @@ class TierMemory:
         embedder: Embedder | None,
         config: Config | None,
         read_only: bool,
+        policies: Policies | None = None,
     ) -> None:
         self._engine = engine
         self._path = path
@@ -110,6 +114,8 @@ class TierMemory:
         self._config = config
         self._read_only = read_only
         self._floor: float | None = None
+        self._policies = policies or Policies()
+        self._observer: Observer | None = None
 
     @classmethod
     def open(
@@ -121,6 +127,8 @@ class TierMemory:
         durability: Literal["full", "normal", "memory"] | None = None,
         read_only: bool = False,
         allow_network: bool = False,
+        extractor: Extractor | None = None,
+        policies: Policies | None = None,
         now: TimeLike = None,
     ) -> Self:
         """Open the store in a directory, making it when it is missing.
@@ -141,6 +149,10 @@ class TierMemory:
             Refuse every write.
         allow_network
             Open a store on a network file system although its locks may not hold.
+        extractor
+            Makes what is reusable of an observed turn, as a call of a language model does; see :meth:`observe`.
+        policies
+            Rules in place of the defaults: a :class:`tiermem_fast.policy.Policies`.
         now
             The time of the call.
 
@@ -160,7 +172,14 @@ class TierMemory:
         engine = _core.Engine.open(
             directory, options, read_only=read_only, allow_network=allow_network, now=to_seconds(now, "now")
         )
-        mem = cls(engine, path=directory, embedder=chosen, config=from_config, read_only=read_only)
+        mem = cls(
+            engine,
+            path=directory,
+            embedder=chosen,
+            config=from_config,
+            read_only=read_only,
+            policies=with_extractor(policies, extractor),
+        )
         if chosen is not None:
             mem._refuse_other_model(chosen)
         return mem
@@ -577,19 +596,41 @@ class TierMemory:
         if cascade not in {"derived", "all"}:
             raise InvalidInput.of("cascade", f"{shown(cascade)} is neither 'derived' nor 'all'")
         scope = "ids" if ids is not None else "everything" if everything else "where" if session is None else "session"
+        moment = to_seconds(now, "now")
+        gone = self._to_be_erased(None if ids is None else ids_of(ids), filters_of(**conditions), moment)
         receipt = self._engine.erase(
             scope,
             None if ids is None else ids_of(ids),
             filters_of(**conditions),
             cascade == "all",
             progress,
-            to_seconds(now, "now"),
+            moment,
         )
+        self._observing().erased(gone)
+        from .policy.sentences import forget_texts
+
+        forget_texts()
         if self._embedder is not None:
             from .embedding import forget_words
 
             forget_words()
         return ErasureReceipt.from_native(receipt)
+
+    def _to_be_erased(
+        self, ids: builtins.list[str] | None, filters: dict[str, Any], moment: float
+    ) -> builtins.list[tuple[str, str | None]]:
+        """The texts that this handle will not learn again, with whom they are about; not of a whole store."""
+        if ids is None and not filters:
+            return []
+        rights = rights_of(OWNER, moment)
+        rows = []
+        if ids is None:
+            rows = self._engine.list(filters, 10_000, None, True, rights, moment)
+        for id in ids or ():
+            # One that is forgotten cannot be read, and is known as that already.
+            with contextlib.suppress(MemoryNotFound):
+                rows += self._engine.get([id], rights, moment)
+        return [(row["text"], row["about"]) for row in rows]
 
     def erasures(self) -> builtins.list[ErasureReceipt]:
         """The receipts of all erasures, oldest first; they hold nothing of what was erased."""
@@ -622,9 +663,79 @@ class TierMemory:
         """
         self._engine.used(ids_of(items), to_seconds(now, "now"))
 
+    def observe(
+        self,
+        text: str,
+        *,
+        role: str = "user",
+        session: str | None = None,
+        task: str | None = None,
+        outcome: str | None = None,
+        about: str | None = None,
+        now: TimeLike = None,
+    ) -> Decision:
+        """Decide what is kept of a turn, and keep it: the tier, the importance, whom it is about, or that it is let go.
+
+        Private values are taken out first. An instruction, a preference or a fact becomes semantic, a conclusion an
+        episode, a request working memory; small talk is dropped. A correction takes the place of what it corrects. What
+        the user forgot or corrected is never learned again from the same text, and what a briefing said is not stored
+        again. What tools and imports say cannot instruct.
+
+        Parameters
+        ----------
+        text
+            What was said or came out.
+        role
+            ``"user"``, ``"assistant"``, ``"tool"``, ``"system"`` or ``"import"``.
+        session
+            The session.
+        task
+            The type of task, as ``"email"``; the memory is for tasks of this type.
+        outcome
+            What came of the use of a tool, as ``"success"`` or ``"failure"``.
+        about
+            Whom it concerns; ``None`` finds it in the text.
+        now
+            The time of the call.
+
+        Returns
+        -------
+        Decision
+            What is kept, with the ids, and the reasons for what is kept and for what is not.
+
+        Raises
+        ------
+        InvalidInput
+            Naming the argument and the value; the store is unchanged.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> decision = mem.observe("From now on write my mails in Chinese", session="s1", task="email")
+        >>> decision.stored, decision.tier.value, decision.importance, decision.reasons
+        (True, 'semantic', 0.9, ('an explicit instruction for the future',))
+        >>> mem.observe("Thanks a lot!", session="s1").reasons
+        ('small talk: “Thanks a lot!”',)
+        """
+        from .policy.write import Turn
+        from .tiers import Source
+
+        check_texts([text])
+        for name, value in (("session", session), ("task", task), ("outcome", outcome), ("about", about)):
+            if value is not None and (not isinstance(value, str) or not value.strip()):
+                raise InvalidInput.of(name, f"{shown(value)} is not a name")
+        turn = Turn(text, Source(role), session, task, outcome, about, to_seconds(now, "now"))
+        return self._observing().observe(turn)
+
+    def _observing(self) -> Observer:
+        """The observer of this handle, made when it is first needed."""
+        if self._observer is None:
+            self._observer = self._policies.observer(self, None if self._config is None else self._config.writing)
+        return self._observer
+
     # ------------------------------------------------------------------ reading
 
-    def get(self, id: str, *, grant: Grant | None = None, now: TimeLike = None) -> MemoryItem:
+    def get(self, id: str, *, grant: Grant | Mapping[str, Any] | None = None, now: TimeLike = None) -> MemoryItem:
         """The memory with this id; one that was superseded or merged can be read too.
 
         Raises
@@ -636,7 +747,8 @@ class TierMemory:
         """
         from .models import MemoryItem
 
-        rows = self._engine.get([id], rights_of(grant), to_seconds(now, "now"))
+        moment = to_seconds(now, "now")
+        rows = self._engine.get([id], rights_of(grant, moment), moment)
         return MemoryItem.from_row(rows[0])
 
     def search(
@@ -650,7 +762,7 @@ class TierMemory:
         where: Mapping[str, Any] | None = None,
         must: str | Sequence[str] | None = None,
         min_trust: float | None = None,
-        grant: Grant | None = None,
+        grant: Grant | Mapping[str, Any] | None = None,
         vector: npt.NDArray[np.float32] | None = None,
         min_score: float | None = None,
         now: TimeLike = None,
@@ -707,17 +819,29 @@ class TierMemory:
         ['季度报告用蓝色模板']
         """
         moment = to_seconds(now, "now")
-        model = None
         if vector is not None:
             vector = one_vector("vector", vector)
-            model = self._embedder.model_id if self._embedder is not None else _EXTERNAL
         elif self._embedder is not None and isinstance(query, str) and query.strip():
             check_texts([query], "query")
-            vector, model = self._embedder.embed([query], kind="query")[0], self._embedder.model_id
+            vector = self._embedder.embed([query], kind="query")[0]
         least = number_or_none("min_score", min_score)
         filters = filters_of(tiers=tiers, session=session, about=about, where=where, must=must, min_trust=min_trust)
-        rights = rights_of(grant)
-        native = self._engine.search(query, vector, model, whole_number("k", k, 1), filters, least, rights, moment)
+        return self._found(query, vector, whole_number("k", k, 1), filters, least, rights_of(grant, moment), moment)
+
+    def _found(
+        self,
+        query: str,
+        vector: npt.NDArray[np.float32] | None,
+        k: int,
+        filters: dict[str, Any],
+        least: float | None,
+        rights: dict[str, Any] | None,
+        moment: float,
+    ) -> Hits:
+        model = None
+        if vector is not None:
+            model = self._embedder.model_id if self._embedder is not None else _EXTERNAL
+        native = self._engine.search(query, vector, model, k, filters, least, rights, moment)
         engine = self._engine
         return Hits(native, engine.texts, lambda ids: engine.get(ids, rights, moment))
 
@@ -732,7 +856,7 @@ class TierMemory:
         limit: int = 100,
         after: str | None = None,
         newest_first: bool = False,
-        grant: Grant | None = None,
+        grant: Grant | Mapping[str, Any] | None = None,
         now: TimeLike = None,
     ) -> builtins.list[MemoryItem]:
         """Memories in the order of writing.
@@ -758,8 +882,9 @@ class TierMemory:
         from .models import MemoryItem
 
         filters = filters_of(tiers=tiers, session=session, about=about, where=where, must=must)
+        moment = to_seconds(now, "now")
         rows = self._engine.list(
-            filters, whole_number("limit", limit, 0), after, newest_first, rights_of(grant), to_seconds(now, "now")
+            filters, whole_number("limit", limit, 0), after, newest_first, rights_of(grant, moment), moment
         )
         return [MemoryItem.from_row(row) for row in rows]
 
@@ -771,12 +896,13 @@ class TierMemory:
         about: str | None = None,
         where: Mapping[str, Any] | None = None,
         must: str | Sequence[str] | None = None,
-        grant: Grant | None = None,
+        grant: Grant | Mapping[str, Any] | None = None,
         now: TimeLike = None,
     ) -> int:
         """How many memories live. Conditions in ``where`` and ``must`` see only what the reader may see."""
         filters = filters_of(tiers=tiers, session=session, about=about, where=where, must=must)
-        return self._engine.count(filters, rights_of(grant), to_seconds(now, "now"))
+        moment = to_seconds(now, "now")
+        return self._engine.count(filters, rights_of(grant, moment), moment)
 
     def history(self, id: str) -> builtins.list[dict[str, Any]]:
         """What happened to a memory in any state, oldest first.
@@ -808,6 +934,92 @@ class TierMemory:
             for event in self._engine.history(id)
         ]
 
+    def explain(
+        self,
+        id: str,
+        *,
+        query: str | None = None,
+        task: str | None = None,
+        session: str | None = None,
+        about: str | None = None,
+        grant: Grant | Mapping[str, Any] | None = None,
+        now: TimeLike = None,
+    ) -> Explanation:
+        """Why a memory stands where it stands for a question, or why it does not.
+
+        Parameters
+        ----------
+        id
+            The memory; also one that is forgotten, superseded or hidden.
+        query, task, session, about, grant
+            As in :meth:`brief`. Without a query only the state of the memory is told.
+        now
+            The time of the question.
+
+        Returns
+        -------
+        Explanation
+            Every component of the score, the rank, and the reasons in words.
+
+        Raises
+        ------
+        MemoryNotFound
+            If there never was such a memory, or it was erased.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> tea = mem.add("Prefers tea", now=0.0)
+        >>> found = mem.explain(tea, query="tea or coffee?", now=0.0)
+        >>> found.rank, found.strength, found.in_briefing, found.reasons[0]
+        (1, 1.0, True, 'rank 1 of 1')
+        >>> mem.forget(tea, now=1.0)
+        >>> mem.explain(tea, query="tea", now=2.0).state
+        'forgotten'
+        """
+        from .config import LawConfig
+        from .policy.explaining import explain
+
+        moment = to_seconds(now, "now")
+        laws = LawConfig() if self._config is None else self._config.laws
+        where = {"task": task, "session": session, "about": about, "grant": grant}
+        return explain(id, query, _Facts(self, query or "", where, moment), laws, moment)
+
+    def strength_curve(
+        self,
+        id: str,
+        *,
+        days: float | Sequence[float] = 365,
+        grant: Grant | Mapping[str, Any] | None = None,
+        now: TimeLike = None,
+    ) -> builtins.list[tuple[float, float]]:
+        """How a memory will fade if it is not used: pairs of days from now and strength, 0 to 1.
+
+        Parameters
+        ----------
+        id
+            The memory.
+        days
+            How many days, or which.
+        grant
+            As in :meth:`get`.
+        now
+            The time from which days are counted.
+
+        Examples
+        --------
+        >>> mem = TierMemory.open()
+        >>> id = mem.add("Prefers tea", half_life=86_400.0, now=0.0)
+        >>> [(day, round(strength, 3)) for day, strength in mem.strength_curve(id, days=[0, 1, 2], now=0.0)]
+        [(0.0, 1.0), (1.0, 0.5), (2.0, 0.333)]
+        """
+        from .config import LawConfig
+        from .policy.explaining import curve
+
+        moment = to_seconds(now, "now")
+        row = self._engine.get([id], rights_of(grant, moment), moment)[0]
+        return curve(row, LawConfig() if self._config is None else self._config.laws, moment, days)
+
     def sql(self, statement: str, *, limit: int = 10_000) -> builtins.list[dict[str, Any]]:
         """Rows of a ``select`` over the store's own tables, through the store's own connection.
 
@@ -826,7 +1038,10 @@ class TierMemory:
         session: str | None = None,
         about: str | None = None,
         budget: int | None = None,
-        grant: Grant | None = None,
+        grant: Grant | Mapping[str, Any] | None = None,
+        format: Literal["markdown", "xml", "messages"] | None = None,
+        language: Literal["auto", "en", "zh"] | None = None,
+        tools: Sequence[str] = (),
         count_tokens: TokenCounter | None = None,
         now: TimeLike = None,
     ) -> Briefing:
@@ -837,15 +1052,22 @@ class TierMemory:
         query
             What the prompt is about.
         task
-            The type of task: procedural memories whose metadata say another ``task`` stay out.
+            The type of task: its rules and instructions go in, and it may be limited to some tiers by the configuration.
         session
             The session at hand: its working memory and its latest episodes go in whatever they say.
         about
-            Whom or what it concerns; what is known of somebody else stays out.
+            Whom or what it concerns; what is known of somebody else stays out. ``None`` finds whom the query names; when it
+            names nobody, all are let in, and each line says whom it concerns.
         budget
             Tokens at most; ``None`` is the configuration's 1,200.
         grant
             As in :meth:`search`.
+        format
+            ``"markdown"``, ``"xml"`` or ``"messages"``; ``None`` is the configuration's.
+        language
+            Of headings and origins: ``"en"``, ``"zh"`` or ``"auto"``; ``None`` is the configuration's.
+        tools
+            The tools at hand, which rules of files may ask for.
         count_tokens
             Counts the tokens of a text; ``None`` estimates, at about one token a Chinese character.
         now
@@ -866,98 +1088,88 @@ class TierMemory:
         >>> mem.brief("How tall is Mont Blanc?", now=0.0).text
         ''
         """
+        briefing = self._drafted(
+            query,
+            task=task,
+            session=session,
+            about=about,
+            budget=budget,
+            grant=grant,
+            settings={"format": format, "language": language},
+            tools=tools,
+            count_tokens=count_tokens,
+            moment=to_seconds(now, "now"),
+        )
+        self._observing().briefed([item.text for item in briefing.items])
+        return briefing
+
+    def _drafted(
+        self,
+        query: str,
+        *,
+        task: str | None,
+        session: str | None,
+        about: str | None,
+        budget: int | None,
+        grant: Grant | Mapping[str, Any] | None,
+        settings: Mapping[str, Any],
+        tools: Sequence[str],
+        count_tokens: TokenCounter | None,
+        moment: float,
+    ) -> Briefing:
+        from .models import MemoryItem
         from .policy.briefing import BriefingRules, draft_briefing
+        from .policy.gathering import Question, gather
         from .policy.tokens import estimate_tokens
 
         if not isinstance(query, str):
             raise InvalidInput.of("query", f"must be a str, not {type(query).__name__}")
-        moment = to_seconds(now, "now")
-        settings = {} if self._config is None else self._config.briefing.model_dump()
-        allowed = settings.pop("budget", 1_200) if budget is None else budget
-        settings.pop("budget", None)
-        if settings.get("min_relevance") is None:
-            settings["min_relevance"] = LEAST_RELEVANCE
-        rules = BriefingRules(**settings)
-        candidates, rows, faint = self._candidates(query, task, session, about, grant, rules, moment)
-        draft = draft_briefing(
-            candidates,
+        chosen = {} if self._config is None else self._config.briefing.model_dump()
+        usual = chosen.pop("budget", 1_200)
+        allowed = usual if budget is None else budget
+        chosen |= {name: value for name, value in settings.items() if value is not None}
+        if chosen.get("min_relevance") is None:
+            chosen["min_relevance"] = LEAST_RELEVANCE
+        rules = BriefingRules(**chosen)
+        observer = self._observing()
+        named = observer.resolve(about)
+        whom = (named,) if named is not None else tuple(one.name for one in observer.subjects(query))
+        tiers = self._tiers_of(task)
+        reader = _Reader(self, query, rights_of(grant, moment), moment)
+        source = self._procedures()
+        matched = () if source is None else source.matching(query, task=task, tools=tools)
+        question = Question(query, task, session, whom, tiers, labels_of(grant, moment))
+        gathered = gather(question, reader, rules, matched)
+        draft = (self._policies.briefing or draft_briefing)(
+            gathered.candidates.values(),
             query=query,
             now=moment,
             budget=allowed,
             task=task,
             session=session,
-            about=about,
+            about=whom or None,
             count=count_tokens or estimate_tokens,
             rules=rules,
         )
-        from .models import MemoryItem
+        draft = replace(draft, dropped=draft.dropped + gathered.too_faint())
+        return draft.as_briefing({item.id: MemoryItem.from_row(gathered.rows[item.id]) for item in draft.items})
 
-        draft = replace(draft, dropped=draft.dropped + faint)
-        return draft.as_briefing({item.id: MemoryItem.from_row(rows[item.id]) for item in draft.items})
+    def _tiers_of(self, task: str | None) -> tuple[Tier, ...]:
+        """The tiers that a type of task may see."""
+        if self._policies.tiers is not None:
+            return tuple(Tier(one) for one in self._policies.tiers(task))
+        return tiers_for(task, {} if self._config is None else self._config.access.tiers)
 
-    def _candidates(
-        self,
-        query: str,
-        task: str | None,
-        session: str | None,
-        about: str | None,
-        grant: Grant | None,
-        rules: Any,
-        moment: float,
-    ) -> tuple[builtins.list[Candidate], dict[str, dict[str, Any]], tuple[DroppedCandidate, ...]]:
-        """What may go into a briefing, of all tiers, with the rows behind it, and what is too faint for it."""
-        rights = rights_of(grant)
-        rows: dict[str, dict[str, Any]] = {}
-        found: dict[str, Candidate] = {}
-        faint: tuple[DroppedCandidate, ...] = ()
+    def _procedures(self) -> ProcedureSource | None:
+        """Where the rules in files come from; read when a briefing first needs them."""
+        path = None if self._config is None else self._config.procedures.path
+        if self._policies.procedures is None and path is not None:
+            from dataclasses import replace
 
-        def listed(tier: str, in_session: str | None, limit: int, why: str) -> None:
-            conditions = {"session": in_session} if in_session is not None else {"where": {"session": None}}
-            filters = filters_of(tiers=tier, about=about, **conditions)
-            for row in self._engine.list(filters, limit, None, True, rights, moment):
-                rows[row["id"]] = row
-                found[row["id"]] = _candidate(row, why=why)
+            from .policy.procedures import Procedures
 
-        listed("working", session, 10_000, "in working memory")
-        if session is not None:
-            listed("episodic", session, rules.episodic_window, "said lately in this session")
-        for row in self._engine.list(filters_of(tiers="procedural", about=about), 10_000, None, True, rights, moment):
-            wanted = json.loads(row["metadata"] or "{}").get("task")
-            if task is not None and (wanted == task or (isinstance(wanted, list) and task in wanted)):
-                rows[row["id"]] = row
-                found[row["id"]] = _candidate(row, why=f"a rule for the task {task}")
-        if isinstance(query, str) and query.strip():
-            found_now, faint = self._found(query, about, grant, rules, moment)
-            for row, relevance in found_now:
-                if row["id"] not in found:
-                    rows[row["id"]] = row
-                    found[row["id"]] = _candidate(
-                        row,
-                        relevance=relevance,
-                        score=row["score"],
-                        strength=row["strength"],
-                        why="answers the question",
-                    )
-        return list(found.values()), rows, tuple(one for one in faint if one.id not in found)
-
-    def _found(
-        self, query: str, about: str | None, grant: Grant | None, rules: Any, moment: float
-    ) -> tuple[builtins.list[tuple[dict[str, Any], float]], tuple[DroppedCandidate, ...]]:
-        """What answers the question, with its relevance, and what is too faint to be read from disk at all."""
-        from .policy.briefing import DroppedCandidate
-        from .tiers import DropReason
-
-        hits = self.search(query, k=_SEARCHED, tiers=_SEARCHED_TIERS, about=about, grant=grant, now=moment)
-        relevance = relevance_of(hits.vector_scores, hits.keyword_scores, floor=self._relevance_floor())
-        least = max(rules.min_relevance, rules.min_share_of_best * float(relevance.max(initial=0.0)))
-        clear = (relevance >= least).nonzero()[0].tolist()
-        faint = tuple(
-            DroppedCandidate(id, DropReason.BELOW_THRESHOLD, f"relevance {value:.2f} is under {least:.2f}")
-            for id, value in zip(hits.ids, relevance.tolist(), strict=True)
-            if value < least
-        )
-        values = relevance.tolist()
-        return [(row, values[place]) for row, place in zip(hits.rows(clear), clear, strict=True)], faint
+            self._policies = replace(self._policies, procedures=Procedures(path))
+        return self._policies.procedures
 
     def _relevance_floor(self) -> float:
         """The cosine that counts as no relevance at all with this store's embedder."""
@@ -1119,7 +1331,7 @@ class TierMemory:
         file: Any,
         *,
         where: Mapping[str, Any] | None = None,
-        grant: Grant | None = None,
+        grant: Grant | Mapping[str, Any] | None = None,
         vectors: bool = False,
         now: TimeLike = None,
     ) -> int:
@@ -1156,7 +1368,7 @@ class TierMemory:
 
         moment = to_seconds(now, "now")
         known = self._engine.model()
-        pages = self._pages(filters_of(where=where), rights_of(grant), vectors, moment)
+        pages = self._pages(filters_of(where=where), rights_of(grant, moment), vectors, moment)
         return export_lines(file, pages, model=None if known is None else known[0])
 
     def _pages(
@@ -1282,6 +1494,7 @@ class TierMemory:
             graph=figures["graph_nodes"],
             tail=figures["vectors_waiting"],
             damaged=dict(figures["damaged"]),
+            warnings=tuple(figures["warnings"]),
             ram_bytes=figures["vector_bytes"] + figures["keyword_bytes"] + figures["column_bytes"],
             disk_bytes=figures["disk_bytes"],
         )
@@ -1538,20 +1751,99 @@ def _other_model(stored: str, dimension: int, embedder: Embedder) -> ModelMismat
     )
 
 
-def _candidate(row: Mapping[str, Any], **found: Any) -> Candidate:
-    from .policy.briefing import Candidate
-    from .tiers import Source
+class _Reader:
+    """What a briefing reads, as one reader sees it at one time; the question is embedded once."""
 
-    return Candidate(
-        id=row["id"],
-        text=row["text"],
-        tier=Tier(row["tier"]),
-        source=Source(row["source"]),
-        trust=row["trust"],
-        about=row["about"],
-        session=row["session"],
-        created_at=row["created_at"],
-        expires_at=row["expires_at"],
-        importance=row["importance"],
-        **found,
-    )
+    def __init__(self, mem: TierMemory, query: str, rights: dict[str, Any] | None, moment: float) -> None:
+        self._mem = mem
+        self.query = query
+        self._rights = rights
+        self._moment = moment
+        self._vector: npt.NDArray[np.float32] | None = None
+
+    def listed(self, *, limit: int, **filters: Any) -> Sequence[dict[str, Any]]:
+        engine = self._mem._engine  # noqa: SLF001  # its own module
+        return engine.list(filters_of(**filters), limit, None, True, self._rights, self._moment)
+
+    def any(self, *, everything: bool = False, **filters: Any) -> bool:
+        engine, rights = self._mem._engine, rights_of(OWNER, self._moment) if everything else self._rights  # noqa: SLF001
+        return bool(engine.list(filters_of(**filters), 1, None, True, rights, self._moment))
+
+    def found(
+        self, *, k: int, least: float, share: float, everything: bool = False, **filters: Any
+    ) -> tuple[Sequence[dict[str, Any]], Sequence[tuple[str, float, float]]]:
+        hits, relevance = self._searched(k, everything, filters)
+        bound = max(least, share * float(relevance.max(initial=0.0)))
+        values, ids = relevance.tolist(), hits.ids
+        clear = (relevance >= bound).nonzero()[0].tolist()
+        faint = [(id, value, bound) for id, value in zip(ids, values, strict=True) if value < bound]
+        rows = hits.rows(clear)
+        for row, place in zip(rows, clear, strict=True):
+            row["relevance"] = values[place]
+        return rows, faint
+
+    def scored(self, *, k: int, **filters: Any) -> list[dict[str, Any]]:
+        """The best rows with what the search says of them, and ``calibrated``, the relevance between embedders."""
+        hits, relevance = self._searched(k, False, filters)
+        rows = hits.rows()
+        for row, value in zip(rows, relevance.tolist(), strict=True):
+            row["calibrated"] = value
+        return rows
+
+    def _searched(self, k: int, everything: bool, filters: Mapping[str, Any]) -> tuple[Hits, npt.NDArray[np.float32]]:
+        mem, embedder = self._mem, self._mem._embedder  # noqa: SLF001  # its own module
+        if embedder is not None and self._vector is None:
+            check_texts([self.query], "query")
+            self._vector = embedder.embed([self.query], kind="query")[0]
+        rights = rights_of(OWNER, self._moment) if everything else self._rights
+        hits = mem._found(self.query, self._vector, k, filters_of(**filters), None, rights, self._moment)  # noqa: SLF001
+        return hits, relevance_of(hits.vector_scores, hits.keyword_scores, floor=mem._relevance_floor())  # noqa: SLF001
+
+
+class _Facts:
+    """What an explanation asks, of one memory at one time for one reader."""
+
+    def __init__(self, mem: TierMemory, query: str, where: Mapping[str, Any], moment: float) -> None:
+        self._mem = mem
+        self._where = where
+        self._moment = moment
+        rights = rights_of(where["grant"], moment)
+        self._labels = labels_of(where["grant"], moment)
+        self._reader = _Reader(mem, query, rights, moment)
+
+    def state(self, id: str) -> str | None:
+        if not isinstance(id, str) or _ID.fullmatch(id) is None:
+            return None
+        rows = self._mem.sql(f"select state from memories where id = '{id}'", limit=1)  # noqa: S608  # only hex and hyphens
+        return rows[0]["state"] if rows else None
+
+    def row(self, id: str) -> Mapping[str, Any] | None:
+        try:
+            return self._mem._engine.get([id], rights_of(OWNER, self._moment), self._moment)[0]  # noqa: SLF001
+        except MemoryNotFound:
+            return None
+
+    def missing_labels(self, row: Mapping[str, Any]) -> Sequence[str]:
+        return [label for label in row["labels"] or () if label not in self._labels]
+
+    def found(self, k: int) -> Sequence[Mapping[str, Any]]:
+        observer = self._mem._observing()  # noqa: SLF001
+        return self._reader.scored(k=k, about=observer.resolve(self._where["about"]))
+
+    def alone(self, id: str) -> Mapping[str, Any] | None:
+        rows = self._reader.scored(k=1, where={"id": id})
+        return rows[0] if rows else None
+
+    def briefing(self) -> Briefing:
+        return self._mem._drafted(  # noqa: SLF001
+            self._reader.query,
+            **self._where,
+            budget=None,
+            settings={},
+            tools=(),
+            count_tokens=None,
+            moment=self._moment,
+        )
+
+
+_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

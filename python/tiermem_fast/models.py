@@ -28,11 +28,14 @@ __all__ = [
     "CompactReport",
     "ConsolidationReport",
     "Damaged",
+    "Decision",
     "DropReason",
     "Dropped",
     "ErasureReceipt",
+    "Explanation",
     "Hit",
     "ImportReport",
+    "KeptMemory",
     "KnownBackup",
     "LetGo",
     "MaintenanceReport",
@@ -408,6 +411,8 @@ class Briefing(Shape):
         The tokens of the text, never more than ``budget``.
     budget
         What was allowed.
+    messages
+        With the format ``messages``, the text as messages of a chat; else empty.
 
     Examples
     --------
@@ -421,6 +426,7 @@ class Briefing(Shape):
     dropped: tuple[Dropped, ...] = ()
     tokens: Count = 0
     budget: Count = 0
+    messages: tuple[dict[str, str], ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -471,6 +477,8 @@ class Stats(Shape):
         Vectors in the graph, and those that are still scanned because the graph has not absorbed them.
     damaged
         Memories that were found damaged and are therefore not served: why, by id (or ``row n`` where the id is damaged).
+    warnings
+        What went wrong with files that can be made anew, and was.
     ram_bytes, disk_bytes
         Bytes held in memory and on disk.
     """
@@ -491,6 +499,7 @@ class Stats(Shape):
     graph: Count = 0
     tail: Count = 0
     damaged: dict[str, str] = Field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
     ram_bytes: Count = 0
     disk_bytes: Count = 0
 
@@ -656,6 +665,135 @@ class ConsolidationReport(Shape):
         absorbed = sum(len(one.absorbed) for one in self.merged)
         counts = (len(self.promoted), absorbed, len(self.let_go), len(self.expired))
         return "promoted {}, merged {}, let go {}, expired {}".format(*counts)
+
+
+class KeptMemory(Shape):
+    """A memory that came of an observed turn.
+
+    Attributes
+    ----------
+    id, text, tier, importance, about, tags, labels, trust
+        As in a memory.
+    action
+        ``added``, ``superseded`` (it took the place of others), ``reinforced`` (it was there and is stronger now) or
+        ``known`` (it was there and stays as it is).
+    supersedes
+        Ids of those whose place it took.
+    reasons
+        Why it is kept so.
+    """
+
+    id: str
+    text: str
+    tier: TierWord
+    importance: Share
+    about: str | None = None
+    tags: Names = ()
+    labels: Names = ()
+    trust: Share = 1.0
+    action: str = "added"
+    supersedes: Names = ()
+    reasons: Names = ()
+
+
+class Decision(Shape):
+    """What became of an observed turn, and why. It is true when something of it was stored.
+
+    Attributes
+    ----------
+    stored
+        Whether anything was written or made stronger.
+    tier, importance, about
+        Of the most important memory that came of it; ``None`` when none did.
+    labels
+        Privacy classes of what was kept.
+    redactions
+        The kinds of private values taken out before anything was stored.
+    reasons
+        Why, for what is kept and for what is not.
+    ids
+        The memories that came of it.
+    superseded
+        Memories whose place was taken.
+    forgotten
+        Memories that were forgotten at the user's request.
+    kept
+        Each memory with its own reasons, in the order of ``ids``.
+
+    Examples
+    --------
+    >>> bool(Decision(stored=False, reasons=["small talk"]))
+    False
+    """
+
+    stored: bool
+    tier: TierWord | None = None
+    importance: Share | None = None
+    about: str | None = None
+    labels: Names = ()
+    redactions: Names = ()
+    reasons: Names = ()
+    ids: Names = ()
+    superseded: Names = ()
+    forgotten: Names = ()
+    kept: tuple[KeptMemory, ...] = ()
+
+    @property
+    def id(self) -> str | None:
+        """Id of the most important memory that came of it; ``None`` when none did."""
+        return max(self.kept, key=lambda one: one.importance).id if self.kept else None
+
+    def __bool__(self) -> bool:
+        return self.stored
+
+
+class Explanation(Shape):
+    """Why a memory stands where it stands for a question, or why it does not.
+
+    Attributes
+    ----------
+    id
+        The memory.
+    state
+        ``alive``, ``expired``, ``hidden`` (a label is not granted), ``forgotten``, ``superseded`` or ``merged``.
+    tier, importance
+        As in the memory; ``None`` when it is hidden.
+    half_life, idle, strength
+        Seconds until half is forgotten, seconds since the last use, and what follows from them.
+    relevance, vector_score, keyword_score
+        What the search found; ``None`` without a question or when the search did not find it.
+    relevance_share, strength_share, importance_share
+        The parts of the score: ``score = relevance * (relevance_share + strength_share * strength + importance_share *
+        importance)``.
+    score, rank, found
+        The score, the place from 1, and among how many.
+    calibrated_relevance
+        Relevance as a briefing sees it, from where the embedder puts unrelated texts.
+    in_briefing
+        Whether a briefing for the question has it; ``None`` without a question.
+    reasons
+        All of it in words, the decisive ones first.
+    """
+
+    id: str
+    state: str
+    tier: TierWord | None = None
+    importance: Share | None = None
+    half_life: float | None = None
+    idle: float | None = None
+    strength: float | None = None
+    relevance: float | None = None
+    vector_score: float | None = None
+    keyword_score: float | None = None
+    relevance_share: float | None = None
+    strength_share: float | None = None
+    importance_share: float | None = None
+    score: float | None = None
+    rank: int | None = None
+    found: int | None = None
+    calibrated_relevance: float | None = None
+    in_briefing: bool | None = None
+    reasons: Names = ()
 
 
 class Review(Shape):

@@ -1,25 +1,32 @@
 """What goes into the next prompt: which memories, in which order, written how, within how many tokens.
 
-Owns the default :class:`BriefingPolicy`, :func:`draft_briefing`. Calls :mod:`.writing` and the words below: no store,
-no clock, no model. It promises that the draft never costs more than the budget, counted on the final text, that every
+Owns the default :class:`BriefingPolicy`, :func:`draft_briefing`. Calls :mod:`.page`, :mod:`.writing`, the reading of texts
+and the words below: no store, no clock, no model. It promises that the draft never costs more than the budget, counted on the final text, that every
 candidate is either in it or named with the reason, and that what tools and imports say is fenced as data.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
 
 from ..errors import InvalidInput, nearest, shown
 from ..tiers import DropReason, Source, Tier
 from ..times import from_seconds
 from . import writing
+from .page import FORMATS, ORDER, Format, Line, Page
+from .sentences import folded
+from .sentences import words as telling_words
+from .signals import INSTRUCTS
 from .tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    import numpy.typing as npt
 
     from ..models import Briefing, MemoryItem
     from .tokens import TokenCounter
@@ -41,7 +48,7 @@ class Candidate:
 
     Attributes
     ----------
-    id, text, tier, source, trust, about, session, importance
+    id, text, tier, source, trust, about, session, importance, tags
         As in a memory.
     created_at, expires_at
         Seconds since 1970 UTC.
@@ -71,6 +78,7 @@ class Candidate:
     score: float | None = None
     relevance: float | None = None
     strength: float | None = None
+    tags: tuple[str, ...] = ()
     why: str = ""
 
 
@@ -93,6 +101,15 @@ class BriefingRules:
         Below this trust a text is fenced as data.
     language
         Of headings and origins.
+    format
+        How it is written: ``markdown``, ``xml``, or ``messages``, of which what may be trusted is one and data another.
+    diversity
+        What saying something else counts for against answering well when facts are chosen (maximal marginal relevance):
+        0 goes by score alone, 1 by difference alone.
+    source_share
+        The most of the budget that what tools say, and what imports say, may take.
+    standing
+        The most standing instructions that go in without being asked for.
     """
 
     procedural_share: float = 0.2
@@ -104,6 +121,10 @@ class BriefingRules:
     min_share_of_best: float = 1 / 3
     min_trust: float = 0.5
     language: Literal["auto", "en", "zh"] = "auto"
+    format: Format = "markdown"
+    diversity: float = 0.3
+    source_share: float = 0.5
+    standing: int = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +154,14 @@ class DroppedCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The result: the text, what is in it, what is not, and what it costs."""
+    """The result: the text, what is in it, what is not, what it costs, and the messages when these were asked for."""
 
     text: str
     items: tuple[DraftItem, ...]
     dropped: tuple[DroppedCandidate, ...]
     tokens: int
     budget: int
+    messages: tuple[dict[str, str], ...] = ()
 
     def as_briefing(self, memories: Mapping[str, MemoryItem]) -> Briefing:
         """The result as it is handed out, with the whole memories in it.
@@ -168,7 +190,12 @@ class Draft:
             for one in self.dropped
         )
         return Briefing.model_construct(
-            text=self.text, items=items, dropped=dropped, tokens=self.tokens, budget=self.budget
+            text=self.text,
+            items=items,
+            dropped=dropped,
+            tokens=self.tokens,
+            budget=self.budget,
+            messages=self.messages,
         )
 
 
@@ -184,7 +211,7 @@ class BriefingPolicy(Protocol):
         budget: int,
         task: str | None = None,
         session: str | None = None,
-        about: str | None = None,
+        about: str | Collection[str] | None = None,
         count: TokenCounter = estimate_tokens,
         rules: BriefingRules = ...,
     ) -> Draft:
@@ -193,9 +220,6 @@ class BriefingPolicy(Protocol):
 
 
 _DEFAULT_RULES = BriefingRules()
-
-ORDER = (Tier.PROCEDURAL, Tier.WORKING, Tier.EPISODIC, Tier.SEMANTIC)
-"""The tiers as a briefing has them: how to act, what is at hand, what was said, what is known."""
 
 
 def draft_briefing(
@@ -206,7 +230,7 @@ def draft_briefing(
     budget: int,
     task: str | None = None,
     session: str | None = None,
-    about: str | None = None,
+    about: str | Collection[str] | None = None,
     count: TokenCounter = estimate_tokens,
     rules: BriefingRules = _DEFAULT_RULES,
 ) -> Draft:
@@ -214,7 +238,8 @@ def draft_briefing(
 
     Each tier first spends its share, in the order procedural, working, episodic, semantic; then what is left goes to
     what did not fit, in the same order. Procedural and semantic memories go by score, working and episodic ones newest
-    first; episodes of other sessions that answer the question follow by score. A memory goes in whole or not at all.
+    first; episodes of other sessions that answer the question follow by score. Among facts, what says something else
+    goes before what says the same again. A memory goes in whole or not at all.
 
     Parameters
     ----------
@@ -231,8 +256,8 @@ def draft_briefing(
     session
         The session at hand: its episodes need no relevance.
     about
-        Whom or what the prompt concerns. What is known of somebody else stays out; with ``None`` all are let in, and
-        each line says whom it concerns.
+        Whom or what the prompt concerns, one or several. What is known of somebody else stays out; with ``None`` all are
+        let in, and each line says whom it concerns.
     count
         Tells the tokens of a text.
     rules
@@ -269,11 +294,17 @@ def draft_briefing(
         dropped[place] = DroppedCandidate(one.id, reason, detail, preview)
 
     _sift(ordered, drop, citations=citations, session=session, about=about, now=now, rules=rules)
-    page = _Page(words, count, budget)
+    page = Page(words, count, budget, rules.format, int(budget * rules.source_share))
+    fresh = [place for place in range(len(ordered)) if place not in dropped]
     waiting = [
-        page.price(place, one.tier, _written(one, citations[place], words, rules))
-        for place, one in enumerate(ordered)
-        if place not in dropped
+        page.price(
+            place,
+            ordered[place].tier,
+            _written(ordered[place], citations[place], words, rules),
+            ordered[place].source,
+            data=_is_data(ordered[place], rules),
+        )
+        for place in _diversified(ordered, fresh, rules.diversity)
     ]
     shares = {tier: int(budget * getattr(rules, f"{tier.value}_share")) for tier in ORDER}
     for line in [line for line in waiting if not page.take(line, shares[line.tier])]:
@@ -282,12 +313,19 @@ def draft_briefing(
     placed = {line.place: line.tokens for line in page.lines}
     for line in waiting:
         if line.place not in placed:
-            drop(line.place, DropReason.OVER_BUDGET, f"needs {page.need(line)} tokens, {page.left()} are left")
+            drop(line.place, DropReason.OVER_BUDGET, _too_dear(page, line))
     items = tuple(
         DraftItem(ordered[place], citations[place], _origin(ordered[place], words, rules), placed[place])
         for place in sorted(placed)
     )
-    return Draft(text, items, tuple(dropped[place] for place in sorted(dropped)), tokens, budget)
+    messages = page.messages() if rules.format == "messages" else ()
+    return Draft(text, items, tuple(dropped[place] for place in sorted(dropped)), tokens, budget, messages)
+
+
+def _too_dear(page: Page, line: Line) -> str:
+    if page.over_source(line):
+        return f"{line.source.value} may spend {page.source_budget} tokens in all"
+    return f"needs {page.need(line)} tokens, {page.left()} are left"
 
 
 def _check(budget: int, rules: BriefingRules) -> None:
@@ -297,10 +335,12 @@ def _check(budget: int, rules: BriefingRules) -> None:
         raise InvalidInput.of(
             "language", f"{shown(rules.language)} is unknown; {nearest('', ['auto', *writing.LANGUAGES])}"
         )
-    for tier in ORDER:
-        share = getattr(rules, f"{tier.value}_share")
+    if rules.format not in FORMATS:
+        raise InvalidInput.of("format", f"{shown(rules.format)} is unknown; {nearest(str(rules.format), FORMATS)}")
+    for name in (*(f"{tier.value}_share" for tier in ORDER), "source_share", "diversity"):
+        share = getattr(rules, name)
         if not 0.0 <= share <= 1.0:
-            raise InvalidInput.of(f"{tier.value}_share", f"{shown(share)} is not between 0 and 1")
+            raise InvalidInput.of(name, f"{shown(share)} is not between 0 and 1")
 
 
 # Which candidates are considered, and in which order.
@@ -324,7 +364,7 @@ def _sift(
     *,
     citations: Sequence[str],
     session: str | None,
-    about: str | None,
+    about: str | Collection[str] | None,
     now: float,
     rules: BriefingRules,
 ) -> None:
@@ -332,18 +372,20 @@ def _sift(
     seen: dict[tuple[str, str], int] = {}
     ids: set[str] = set()
     episodes = 0
-    refusals = [_refusal(one, session=session, about=about, now=now, rules=rules) for one in ordered]
+    meant = None if about is None else {folded(one) for one in ([about] if isinstance(about, str) else about)}
+    refusals = [_refusal(one, session=session, meant=meant, now=now, rules=rules) for one in ordered]
     best = max((one.relevance or 0.0 for one, no in zip(ordered, refusals, strict=True) if no is None), default=0.0)
     least = best * rules.min_share_of_best
     for place, (one, refusal) in enumerate(zip(ordered, refusals, strict=True)):
         if refusal is not None:
             drop(place, *refusal)
             continue
-        if one.relevance is not None and one.relevance < least:
+        # An instruction holds beside any better answer, if it has to do with the question at all.
+        if one.relevance is not None and one.relevance < least and "instruction" not in one.tags:
             detail = f"relevance {one.relevance:.2f} is under {rules.min_share_of_best:.2f} of the best, {best:.2f}"
             drop(place, DropReason.BELOW_THRESHOLD, detail)
             continue
-        said = (_END_OF_SENTENCE.sub("", _folded(one.text)), _folded(one.about or ""))
+        said = (_END_OF_SENTENCE.sub("", folded(one.text)), folded(one.about or ""))
         if one.id in ids:
             drop(place, DropReason.DUPLICATE, "the same memory was proposed twice")
         elif said in seen:
@@ -357,7 +399,7 @@ def _sift(
 
 
 def _refusal(
-    one: Candidate, *, session: str | None, about: str | None, now: float, rules: BriefingRules
+    one: Candidate, *, session: str | None, meant: set[str] | None, now: float, rules: BriefingRules
 ) -> tuple[DropReason, str] | None:
     if one.denied is not None:
         return DropReason.PRIVATE, f"a grant for the label {writing.one_line(one.denied, 40)!r} is needed"
@@ -365,7 +407,7 @@ def _refusal(
         return DropReason.SUPERSEDED, f"by {one.superseded_by}"
     if one.expires_at is not None and one.expires_at <= now:
         return DropReason.EXPIRED, f"at {from_seconds(one.expires_at):%Y-%m-%d %H:%M} UTC"
-    if about is not None and one.about is not None and _folded(one.about) != _folded(about):
+    if meant is not None and one.about is not None and folded(one.about) not in meant:
         return DropReason.OTHER_ABOUT, f"concerns {writing.one_line(one.about, 40)!r}"
     in_session = session is not None and one.session == session
     at_hand = one.tier is Tier.WORKING or (one.tier is Tier.EPISODIC and in_session)
@@ -378,92 +420,72 @@ def _refusal(
 _END_OF_SENTENCE = re.compile("[ .!?。]+$")
 
 
-def _folded(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+_MOST_DIVERSE = 24
+
+
+def _diversified(ordered: Sequence[Candidate], places: Sequence[int], diversity: float) -> list[int]:
+    """The places in the order in which they may spend: facts by maximal marginal relevance, the rest as they stand.
+
+    ``(1 - d) * score / best - d * overlap`` with what was chosen before (Carbonell and Goldstein 1998); the overlap is that
+    of the words. The first of them is always the best one.
+    """
+    facts = [place for place in places if ordered[place].tier is Tier.SEMANTIC]
+    if diversity == 0.0 or len(facts) < 3:
+        return list(places)
+    best = max(ordered[place].score or 0.0 for place in facts) or 1.0
+    # What was not searched for, as a standing instruction, is as good as the best.
+    gain = np.array([1.0 if (score := ordered[place].score) is None else score / best for place in facts])
+    common = _overlaps([telling_words(ordered[place].text) for place in facts])
+    nearest_chosen = np.zeros(len(facts))
+    worth = (1.0 - diversity) * gain
+    order: list[int] = []
+    for _ in range(min(len(facts), _MOST_DIVERSE)):
+        place = int(np.argmax(worth - diversity * nearest_chosen))
+        order.append(place)
+        worth[place] = -np.inf
+        np.maximum(nearest_chosen, common[place], out=nearest_chosen)
+    chosen = [facts[place] for place in order]
+    left = [place for number, place in enumerate(facts) if number not in set(order)]
+    return [place for place in places if ordered[place].tier is not Tier.SEMANTIC] + chosen + left
+
+
+def _overlaps(bags: Sequence[frozenset[str]]) -> npt.NDArray[np.float64]:
+    """The Jaccard similarity of every two sets, (n, n)."""
+    numbers: dict[str, int] = {}
+    places = [(row, numbers.setdefault(word, len(numbers))) for row, bag in enumerate(bags) for word in bag]
+    has = np.zeros((len(bags), max(len(numbers), 1)))
+    if places:
+        has[tuple(np.array(places).T)] = 1.0
+    common = has @ has.T
+    sizes = has.sum(axis=1)
+    union = sizes[:, np.newaxis] + sizes - common
+    return np.asarray(np.divide(common, union, out=np.zeros_like(common), where=union > 0), dtype=np.float64)
+
+
+INSTRUCTION_LIKE = "instruction-like"
+
+
+def _instructs(one: Candidate) -> bool:
+    """Whether it reads like an instruction and comes from where none can come from."""
+    if INSTRUCTION_LIKE in one.tags:
+        return True
+    return one.source in (Source.TOOL, Source.IMPORT) and INSTRUCTS.search(one.text[:4_000]) is not None
 
 
 def _is_data(one: Candidate, rules: BriefingRules) -> bool:
-    return one.source in (Source.TOOL, Source.IMPORT) or not one.trust >= rules.min_trust
+    outside = one.source in (Source.TOOL, Source.IMPORT) or INSTRUCTION_LIKE in one.tags
+    return outside or not one.trust >= rules.min_trust
 
 
 def _origin(one: Candidate, words: writing.Words, rules: BriefingRules) -> str:
-    return writing.origin(one.source, one.created_at, one.session, one.about, words, data=_is_data(one, rules))
+    data = _is_data(one, rules)
+    return writing.origin(
+        one.source, one.created_at, one.session, one.about, words, data=data, warning=data and _instructs(one)
+    )
 
 
 def _written(one: Candidate, citation: str, words: writing.Words, rules: BriefingRules) -> str:
-    return writing.line(one.text, citation, _origin(one, words, rules), words, data=_is_data(one, rules))
-
-
-# The page and its price.
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A line that waits for its place: whose it is, and what it is thought to cost."""
-
-    place: int
-    tier: Tier
-    text: str
-    tokens: int
-
-
-@dataclass(slots=True)
-class _Page:
-    """The lines taken so far, with what they are thought to cost; only :meth:`settle` knows what the whole costs."""
-
-    words: writing.Words
-    count: TokenCounter
-    budget: int
-    lines: list[_Line] = field(default_factory=list)
-    spent: dict[Tier, int] = field(default_factory=dict)
-    headings: dict[Tier, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.headings = {tier: self._counted(f"\n## {heading}\n") for tier, heading in self.words.headings.items()}
-
-    def price(self, place: int, tier: Tier, text: str) -> _Line:
-        return _Line(place, tier, text, self._counted(text + "\n"))
-
-    def need(self, line: _Line) -> int:
-        """What the line costs as things stand: with the heading, if it would be the first of its tier."""
-        return line.tokens if line.tier in self.spent else line.tokens + self.headings[line.tier]
-
-    def left(self) -> int:
-        return self.budget - sum(self.spent.values())
-
-    def take(self, line: _Line, allowed: int) -> bool:
-        """Takes the line if what its tier is allowed, and the budget of all, hold it."""
-        need = self.need(line)
-        after = self.spent.get(line.tier, 0) + need
-        if need > self.left() or after > allowed:
-            return False
-        self.spent[line.tier] = after
-        self.lines.append(line)
-        return True
-
-    def settle(self) -> tuple[str, int]:
-        """The final text and its price; lines are taken back, the last one first, while the whole is too dear."""
-        while self.lines:
-            text = self._text()
-            tokens = self._counted(text)
-            if tokens <= self.budget:
-                return text, tokens
-            back = self.lines.pop()
-            self.spent[back.tier] -= back.tokens
-            if all(one.tier is not back.tier for one in self.lines):
-                del self.spent[back.tier]
-        return "", 0
-
-    def _text(self) -> str:
-        parts = []
-        for tier in ORDER:
-            lines = sorted((line.place, line.text) for line in self.lines if line.tier is tier)
-            if lines:
-                parts.append("\n".join([f"## {self.words.headings[tier]}", *(text for _, text in lines)]))
-        return "\n\n".join(parts)
-
-    def _counted(self, text: str) -> int:
-        tokens = self.count(text)
-        if not isinstance(tokens, int) or tokens < 0:
-            raise InvalidInput.of("count", f"the counter answered {shown(tokens)}, which is not a number of tokens")
-        return tokens
+    origin, data = _origin(one, words, rules), _is_data(one, rules)
+    if rules.format == "xml":
+        return writing.element(one.text, citation, origin, data=data)
+    return writing.line(one.text, citation, origin, words, data=data)
