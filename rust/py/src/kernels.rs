@@ -49,12 +49,14 @@ pub(crate) fn strength<'py>(
     shape: f64,
 ) -> PyResult<Array<'py, f64>> {
     let py = elapsed.py();
-    // With d = 1 the law is a division. Only infinity over infinity needs its care, and comes out as NaN.
+    // With d = 1 the law is a division, which runs over several rows at once. Infinity over infinity alone comes out as
+    // NaN, and then the law itself is asked.
     if shape.to_bits() == 1.0_f64.to_bits() {
-        return by_row!(py, |elapsed, half_life| {
-            let quick = 1.0 / (1.0 + elapsed / half_life);
-            if quick.is_nan() { rank::strength(elapsed, half_life, shape) } else { quick }
-        });
+        let quick: PyResult<Array<'py, f64>> = by_row!(py, |elapsed, half_life| 1.0 / (1.0 + elapsed / half_life));
+        let quick = quick?;
+        if !quick.readonly().as_slice()?.iter().fold(false, |any, value| any | value.is_nan()) {
+            return Ok(quick);
+        }
     }
     by_row!(py, |elapsed, half_life| rank::strength(elapsed, half_life, shape))
 }
