@@ -48,6 +48,7 @@ def load_build() -> Any:
 
 
 build: Any = load_build()
+EVENTS = len(json.loads((FIXTURES / build.EXPECTED).read_text("utf-8"))["events"])
 
 
 @pytest.fixture
@@ -119,6 +120,7 @@ class TestRoundTrip:
     def test_everything_comes_back(self, filled, file, tmp_path):
         with TierMemory.from_snapshot(file, tmp_path / "copy", now=NOW) as copy:
             assert build.contents(copy) == build.contents(filled)
+            assert copy.verify().ok
             listed = filled.list(grant=EVERYTHING, now=NOW)
             assert len(listed) == 7
             assert copy.list(grant=EVERYTHING, now=NOW) == listed
@@ -185,7 +187,7 @@ class TestRoundTrip:
         report = filled.snapshot(tmp_path / "x", progress=lambda done, total: heard.append((done, total)), now=NOW)
         assert report.bytes == (tmp_path / "x").stat().st_size
         assert report.digest == frames((tmp_path / "x").read_bytes())[-1][3].hex()
-        assert (report.memories, report.events, report.edges, report.keys) == (9, 3, 3, 1)
+        assert (report.memories, report.events, report.edges, report.keys) == (9, EVENTS, 3, 1)
         # The store then notes where its copy is.
         assert report.commit == filled.stats(now=NOW).commit - 1
         receipt = filled.erase(filled.list(limit=1, now=NOW)[0].id, now=NOW)
@@ -393,15 +395,12 @@ class TestVersions:
         with TierMemory.open(tmp_path / "store", now=NOW) as mem:
             assert build.contents(mem) == expected
 
-    def test_the_fixtures_are_what_their_script_makes(self, tmp_path):
-        build.build(tmp_path)
-        assert (tmp_path / build.EXPECTED).read_text("utf-8") == (FIXTURES / build.EXPECTED).read_text("utf-8")
-        made, kept = (parts_of(place / build.SNAPSHOT) for place in (tmp_path, FIXTURES))
-        assert made[1:] == kept[1:]
-        headers = [msgpack.unpackb(parts[0][1]) for parts in (made, kept)]
-        for header in headers:
-            del header["library"]
-        assert headers[0] == headers[1]
+    def test_the_same_store_makes_the_same_file(self, tmp_path):
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+            build.build(tmp_path / name)
+        one, two = ((tmp_path / name / build.SNAPSHOT).read_bytes() for name in ("one", "two"))
+        assert one == two
 
     def test_a_later_snapshot_is_refused_by_name(self, file, tmp_path):
         error = refused(changed(file, "header", version=2, novelty=b"?"), tmp_path, NewerFormat)
@@ -563,8 +562,8 @@ class TestHostile:
             ("memories", "halves", b"", "halves"),
             ("memories", "surprise", b"", "columns"),
             ("memories", "version", None, "version is missing"),
-            ("events", "id", bytes(16 * 3), "no memory has the id"),
-            ("events", "at", le("i8", -1, -1, -1), "at"),
+            ("events", "id", bytes(16 * EVENTS), "no memory has the id"),
+            ("events", "at", le("i8", *[-1] * EVENTS), "at"),
             ("events", "kind", b"\0" * 20, "kind"),
             ("edges", "kind", bytes([2] * 3), "kind"),
             ("edges", "older", bytes(16 * 3), "no memory has the id"),

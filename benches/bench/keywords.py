@@ -21,12 +21,15 @@ WORDS = 5
 
 
 def _questions(texts: Sequence[str], language: str) -> tuple[list[str], list[int]]:
-    """Five words of a text, and which text it was: of real length and real rarity, and with a known answer."""
+    """Five words of a text, and which text it was: of real rarity, and with a known answer.
+
+    English words have four letters at least: some of the contenders leave out function words, others do not.
+    """
     rng = np.random.default_rng(SEED + 5)
     questions, answers = [], []
     for n in rng.permutation(len(texts)):
         if language == "en":
-            words = re.findall(r"\w+", texts[n])
+            words = re.findall(r"\w{4,}", texts[n])
             if len(words) < WORDS:
                 continue
             questions.append(" ".join(words[p] for p in sorted(rng.choice(len(words), WORDS, replace=False))))

@@ -304,7 +304,7 @@ class TierMemory:
         try:
             return self._add_chunk([text], plain(fields), {}, vectors, moment)[0]
         except InvalidInput as error:
-            if vector is not None and error.argument == "vectors":
+            if vector is not None and type(error) is InvalidInput and error.argument == "vectors":
                 raise InvalidInput.of("vector", str(error).removeprefix("vectors: ")) from None
             raise
 
@@ -1282,6 +1282,7 @@ class TierMemory:
             graph=figures["graph_nodes"],
             tail=figures["vectors_waiting"],
             damaged=dict(figures["damaged"]),
+            warnings=tuple(figures["warnings"]),
             ram_bytes=figures["vector_bytes"] + figures["keyword_bytes"] + figures["column_bytes"],
             disk_bytes=figures["disk_bytes"],
         )

@@ -471,6 +471,8 @@ class Stats(Shape):
         Vectors in the graph, and those that are still scanned because the graph has not absorbed them.
     damaged
         Memories that were found damaged and are therefore not served: why, by id (or ``row n`` where the id is damaged).
+    warnings
+        What went wrong with files that can be made anew, and was.
     ram_bytes, disk_bytes
         Bytes held in memory and on disk.
     """
@@ -491,6 +493,7 @@ class Stats(Shape):
     graph: Count = 0
     tail: Count = 0
     damaged: dict[str, str] = Field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
     ram_bytes: Count = 0
     disk_bytes: Count = 0
 
