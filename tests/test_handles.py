@@ -466,3 +466,15 @@ def test_history_tells_each_change_with_its_time_and_actor() -> None:
     assert mem.history(merged.id)[-1]["detail"] == {"by": new}
     (absorbed,) = merged.absorbed
     assert mem.history(absorbed)[-1]["kind"] == "merge"
+
+
+def test_a_directory_in_the_place_of_a_deleted_one_is_another_store(tmp_path: Path) -> None:
+    """The file system may give the number of a deleted directory to the next one, while somebody still holds the first."""
+    held = []
+    for turn in range(20):
+        place = tmp_path / "store"
+        mem = TierMemory.open(place, now=NOW)
+        assert mem.count(now=NOW) == 0
+        mem.add(f"turn {turn}", now=NOW)
+        held.append(mem)
+        shutil.rmtree(place)

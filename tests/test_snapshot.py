@@ -241,6 +241,9 @@ MEMORIES = st.fixed_dictionaries(
 )
 
 
+RIGHTS = {"labels": ["contact", "health", "秘密"]}
+
+
 @given(
     items=st.lists(MEMORIES, max_size=12),
     with_vectors=st.booleans(),
@@ -260,7 +263,9 @@ def test_any_store_comes_back(tmp_path_factory, items, with_vectors, fates, rows
             elif fate == "supersede":
                 vector = np.ones(3, np.float32) if with_vectors else None
                 mem.supersede(id, f"instead of {id}", vector=vector, now=NOW)
-            elif fate == "use":
+            elif fate == "use" and mem.list(
+                where={"id": id}, grant=RIGHTS, now=NOW + 5.0
+            ):  # what has ended is not used
                 mem.used(id, now=NOW + 5.0)
             elif fate == "update":
                 mem.update(id, importance=0.25, now=NOW)
@@ -269,7 +274,7 @@ def test_any_store_comes_back(tmp_path_factory, items, with_vectors, fates, rows
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(snapshot, "CHUNK_ROWS", rows)
             mem.snapshot(directory / "x", now=NOW)
-        grant = {"labels": ["contact", "health", "秘密"]}
+        grant = RIGHTS
         question = np.ones(3, np.float32) if with_vectors and items else None
         query = items[0]["text"] if items else "nothing"
         with TierMemory.from_snapshot(directory / "x", directory / "copy", now=NOW) as copy:

@@ -111,7 +111,8 @@ class Table:
             "| what | ours | p99 | beside | theirs | p99 | ratio | CPU ratio | target | met | recall, ours / theirs |"
         )
         subject = None
-        for row in self.rows:
+        subjects = list(dict.fromkeys(row.subject for row in self.rows))
+        for row in sorted(self.rows, key=lambda row: subjects.index(row.subject)):
             if row.subject != subject:
                 subject = row.subject
                 lines += ["", f"### {subject}", "", head, "|---|---:|---:|---|---:|---:|---:|---:|---|---|---|"]

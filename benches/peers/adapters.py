@@ -61,7 +61,10 @@ class TierMem(Adapter):
     packages = ["tiermem-fast"]
     imports = "from tiermem_fast import TierMemory"
     batch = 4096
-    notes = "one store, full durability (every commit synced), session = user; maintain() after load"
+    notes = (
+        "one store, full durability (every commit synced), session = user; maintain() after load; a memory whose cosine "
+        "is not above 0 matches not at all, so fewer than k come back where little is left, and recall counts them missing"
+    )
 
     def setup(self, dir):
         from tiermem_fast import TierMemory

@@ -30,9 +30,10 @@ def _numbers(argument: str, values: Any, low: float, high: float) -> npt.NDArray
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInput.of(argument, f"{shown(values)} is not an array of numbers: {error}") from None
-    inside = (array >= low) & (array <= high)
-    if not inside.all():
-        raise InvalidInput.of(argument, f"{array[~inside].flat[0]} is not between {low:g} and {high:g}")
+    # Two passes without a temporary; a NaN comes through both and compares with nothing.
+    if array.size and not (array.min() >= low and array.max() <= high):
+        wrong = array[~((array >= low) & (array <= high))].flat[0]
+        raise InvalidInput.of(argument, f"{wrong} is not between {low:g} and {high:g}")
     return array
 
 

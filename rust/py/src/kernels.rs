@@ -1,7 +1,7 @@
 //! The laws on plain numpy arrays, for people who keep their memories elsewhere. Shapes, ranges and broadcasting are
 //! settled in `tiermem_fast.kernels`; here arrays of one length come in.
 
-use numpy::{IntoPyArray, PyArray1, PyArray2};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use tiermem_core::base::Error;
@@ -15,9 +15,30 @@ use crate::errors::invalid;
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
 
-fn values(argument: &str, array: &Bound<'_, PyArray1<f64>>) -> PyResult<Vec<f64>> {
-    use numpy::PyArrayMethods;
-    array.to_vec().map_err(|_| invalid(array.py(), argument, "is not contiguous"))
+/// The values of a contiguous array, borrowed while the GIL is held. What is computed from them is one pass over
+/// memory, which a copy for the sake of letting go of the GIL would more than double.
+fn borrowed<'py>(argument: &str, array: &Array<'py, f64>) -> PyResult<PyReadonlyArray1<'py, f64>> {
+    let values = array.readonly();
+    match values.as_slice() {
+        Ok(_) => Ok(values),
+        Err(_) => Err(invalid(array.py(), argument, "is not contiguous")),
+    }
+}
+
+/// Fills a new array from the columns, row by row.
+macro_rules! by_row {
+    ($py:expr, |$($value:ident),+| $formula:expr) => {{
+        $(let $value = borrowed(stringify!($value), $value)?;)+
+        $(let $value = $value.as_slice()?;)+
+        let rows = [$($value.len()),+].into_iter().min().unwrap_or(0);
+        $(let $value = &$value[..rows];)+
+        let mut out = Vec::with_capacity(rows);
+        out.extend((0..rows).map(|row| {
+            $(let $value = $value[row];)+
+            $formula
+        }));
+        Ok(out.into_pyarray($py))
+    }};
 }
 
 /// Strength of memories last used so many seconds ago.
@@ -28,15 +49,16 @@ pub(crate) fn strength<'py>(
     shape: f64,
 ) -> PyResult<Array<'py, f64>> {
     let py = elapsed.py();
-    let (elapsed, half_life) = (values("elapsed", elapsed)?, values("half_life", half_life)?);
-    let out = compute(py, move || {
-        Ok(elapsed
-            .iter()
-            .zip(&half_life)
-            .map(|(elapsed, half_life)| rank::strength(*elapsed, *half_life, shape))
-            .collect::<Vec<f64>>())
-    })?;
-    Ok(out.into_pyarray(py))
+    // With d = 1 the law is a division, which runs over several rows at once. Infinity over infinity alone comes out as
+    // NaN, and then the law itself is asked.
+    if shape.to_bits() == 1.0_f64.to_bits() {
+        let quick: PyResult<Array<'py, f64>> = by_row!(py, |elapsed, half_life| 1.0 / (1.0 + elapsed / half_life));
+        let quick = quick?;
+        if !quick.readonly().as_slice()?.iter().fold(false, |any, value| any | value.is_nan()) {
+            return Ok(quick);
+        }
+    }
+    by_row!(py, |elapsed, half_life| rank::strength(elapsed, half_life, shape))
 }
 
 /// Half-lives after a use.
@@ -48,14 +70,7 @@ pub(crate) fn reinforce<'py>(
     max_half_life: f64,
 ) -> PyResult<Array<'py, f64>> {
     let py = half_life.py();
-    let (half_life, strength) = (values("half_life", half_life)?, values("strength", strength)?);
-    let out = compute(py, move || {
-        let pairs = half_life.iter().zip(&strength);
-        Ok(pairs
-            .map(|(half_life, strength)| rank::reinforce(*half_life, *strength, gain, max_half_life))
-            .collect::<Vec<f64>>())
-    })?;
-    Ok(out.into_pyarray(py))
+    by_row!(py, |half_life, strength| rank::reinforce(half_life, strength, gain, max_half_life))
 }
 
 /// Scores from relevance, strength and importance.
@@ -68,25 +83,17 @@ pub(crate) fn score<'py>(
     importance_share: f64,
 ) -> PyResult<Array<'py, f64>> {
     let py = relevance.py();
-    let relevance = values("relevance", relevance)?;
-    let (strength, importance) = (values("strength", strength)?, values("importance", importance)?);
-    let out = compute(py, move || {
-        let base = 1.0 - strength_share - importance_share;
-        let rows = relevance.iter().zip(&strength).zip(&importance);
-        Ok(rows
-            .map(|((relevance, strength), importance)| {
-                relevance * (base + strength_share * strength + importance_share * importance)
-            })
-            .collect::<Vec<f64>>())
-    })?;
-    Ok(out.into_pyarray(py))
+    let base = 1.0 - strength_share - importance_share;
+    by_row!(py, |relevance, strength, importance| {
+        relevance * (base + strength_share * strength + importance_share * importance)
+    })
 }
 
 /// Places of the k highest scores, best first; equal scores in their order.
 #[pyfunction]
 pub(crate) fn top_k<'py>(scores: &Array<'py, f64>, k: usize) -> PyResult<Array<'py, i64>> {
     let py = scores.py();
-    let scores = values("scores", scores)?;
+    let scores = borrowed("scores", scores)?.as_slice()?.to_vec();
     let out = compute(py, move || {
         let mut places: Vec<i64> = (0..scores.len() as i64).collect();
         let better =

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tiermem_core::base::{Error, Micros, Result};
-use tiermem_core::disk::DiskOptions;
+use tiermem_core::disk::{DiskOptions, FILE_NAME};
 use tiermem_core::engine::Engine;
 
 use crate::ids::IdMint;
@@ -34,7 +34,9 @@ impl Shared {
     }
 }
 
-/// What tells one opened directory from another: who opened it, where it lies, and whether it may write.
+/// What tells one opened store from another: who opened it, which file it is, and whether it may write. The file, not the
+/// directory: an engine holds it open, so that its number is nobody else's, whereas the number of a directory that was
+/// deleted under an open handle may soon be another store's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Key {
     process: u32,
@@ -51,16 +53,16 @@ enum Identity {
 }
 
 impl Identity {
-    /// `None` while there is no such directory.
+    /// `None` while there is no store in the directory.
     #[cfg(unix)]
     fn of(path: &Path) -> Option<Self> {
         use std::os::unix::fs::MetadataExt;
-        std::fs::metadata(path).ok().map(|metadata| Self::File(metadata.dev(), metadata.ino()))
+        std::fs::metadata(path.join(FILE_NAME)).ok().map(|metadata| Self::File(metadata.dev(), metadata.ino()))
     }
 
     #[cfg(not(unix))]
     fn of(path: &Path) -> Option<Self> {
-        std::fs::canonicalize(path).ok().map(Self::Path)
+        std::fs::canonicalize(path.join(FILE_NAME)).ok().map(Self::Path)
     }
 }
 
