@@ -257,9 +257,11 @@ pub(super) enum Kind {
 
 /// Tells what the file is, or refuses it.
 pub(super) fn kind(connection: &Connection, file: &Path) -> Result<Kind, Failure> {
-    let ask = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-    let (application, version) = (ask("application_id")?, ask("user_version")? as u32);
-    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    // In one statement, which sees one moment: another process may be making the store just now.
+    let asked = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) \
+                 FROM pragma_application_id, pragma_user_version";
+    let (application, version, tables) = connection
+        .query_row(asked, [], |row| Ok((row.get::<_, i32>(0)?, row.get::<_, i32>(1)? as u32, row.get::<_, i64>(2)?)))?;
     let refused = |message: String| Error::Corrupt { what: file.display().to_string(), message };
     match (application, version) {
         (0, 0) if tables == 0 => Ok(Kind::Empty),
