@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiermem_fast import InvalidInput, Policies, TierMemory
-from tiermem_fast.located import parse_json, parse_yaml, read_document, yaml_is_there
+from tiermem_fast.located import parse_json, parse_yaml, read_document
 from tiermem_fast.policy.linear_regex import MOST_STATES, LinearRegex, compile_linear
 from tiermem_fast.policy.procedures import Matched, Procedure, Procedures, read_procedures
 
 NOW = 1_700_000_000.0
-needs_yaml = pytest.mark.skipif(not yaml_is_there(), reason="PyYAML is not installed")
+needs_yaml = pytest.mark.skipif(find_spec("yaml") is None, reason="PyYAML is not installed")
 
 
 def written(folder: Path, name: str, content: Any, *, changed: int = 1) -> Path:

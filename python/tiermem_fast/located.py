@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from .errors import InvalidInput, shown
 
-__all__ = ["Located", "parse_json", "parse_yaml", "read_document", "yaml_is_there"]
+__all__ = ["Located", "parse_json", "parse_yaml", "read_document"]
 
 _MOST_BYTES: Final = 1 << 20
 _DEEPEST: Final = 64
@@ -196,13 +196,6 @@ class _JsonReader:
 
 
 _YAML_KINDS: Final = frozenset({"null", "bool", "int", "float", "str", "timestamp", "seq", "map"})
-
-
-def yaml_is_there() -> bool:
-    """Whether PyYAML is installed."""
-    from importlib.util import find_spec
-
-    return find_spec("yaml") is not None
 
 
 def parse_yaml(text: str, name: str) -> Located:

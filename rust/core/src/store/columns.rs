@@ -549,16 +549,6 @@ impl Columns {
         self.ends.range(..=(now, u32::MAX)).map(|(_, row)| Row(*row))
     }
 
-    /// The two columns that strength is computed from, by row.
-    pub fn strength_columns(&self) -> (&[Micros], &[f32]) {
-        (&self.last_used_at, &self.half_life)
-    }
-
-    /// The importance column, by row.
-    pub fn importance_column(&self) -> &[f32] {
-        &self.importance
-    }
-
     /// Bytes on the heap, near enough.
     pub fn heap_bytes(&self) -> usize {
         let per_row = size_of::<MemoryId>() + 3 + 2 * 4 + 3 * 4 + 8 + 3 * 8 + 5 * 4 + 8;
